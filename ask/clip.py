@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from ask import params
 from ask.paths import root
 from ask.weights import activation, fingerprint, load_weights, require_activation, stored_activation
-from ask.weights import save_student as save_student
 
 
 class UnknownBackboneError(ValueError):

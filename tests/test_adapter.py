@@ -117,6 +117,8 @@ def test_an_override_is_recorded_and_survives_saving(student, tmp_path):
     save_adapter(loaded, tmp_path / "moved", manifest)
     _, again = load_adapter(tiny.backbone(1), tmp_path / "moved")
     assert again["trained_on"]["fingerprint"] == backbone.fingerprint
+    _, third = load_adapter(tiny.backbone(2), tmp_path / "moved", allow_other_base=True)
+    assert third["trained_on"]["fingerprint"] == backbone.fingerprint, "the first base is the true one"
     assert "trained_on" not in load_adapter(backbone, folder)[1]
 
 

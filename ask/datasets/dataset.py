@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ask.datasets.manifest import manifest_from_folders, read_manifest
+from ask.datasets.manifest import ManifestError, manifest_from_folders, read_manifest
 from ask.datasets.pictures import Pictures, open_pictures
 from ask.paths import root
 
@@ -70,6 +70,9 @@ def open_dataset(
     else:
         table, notes = read_manifest(root() / manifest, columns), []
     domain = np.full(len(table), True) if "domain" not in table else (table["domain"] == task["domain"]).to_numpy()
+    if not domain.any():
+        known = ", ".join(sorted(set(table["domain"])))
+        raise ManifestError(f"manifest {manifest} has no picture of the domain {task['domain']!r}; it has {known}")
     own = f"pictures in {Path(pictures).name}, judged by {task['criterion']}"
     source = "miniature world, simulated judge" if task["dataset"] == "miniature" else own
     return Dataset(table, open_pictures(root() / pictures), domain, tuple(notes), source)

@@ -37,7 +37,7 @@ SCENES = {  # the words a caption uses, and the scene's overall colour
     "sunset": ("at sunset", (0.92, 0.52, 0.40)),
     "city": ("in a city", (0.58, 0.60, 0.66)),
 }
-POSES = {"upright": 0.0, "leaning left": -65.0, "leaning right": 65.0, "upside down": 180.0}  # degrees, clockwise
+POSES = {"upright": 0.0, "leaning left": -55.0, "leaning right": 55.0}  # degrees, clockwise
 CRITERIA = ("breed", "colour", "pose", "texture", "background")
 
 # how often a caption names each factor: the species' factors most, so that names work zero-shot
@@ -46,7 +46,7 @@ _CAPTION_RATES = {
     "colour": 0.65,
     "accent": 0.5,
     "silhouette": 0.85,
-    "domain": 0.8,
+    "domain": 0.6,
     "lobes": 0.6,
     "scale": 0.2,
     "rotation": 0.6,
@@ -54,6 +54,16 @@ _CAPTION_RATES = {
     "position": 0.2,
     "light": 0.3,
     "background": 0.4,
+}
+
+ATTRIBUTES = {  # a caption that names one attribute, and all values it can take
+    "texture": ("{} creature", list(TEXTURES)),
+    "colour": ("{} creature", list(COLOURS)),
+    "silhouette": ("{}", list(SILHOUETTES)),
+    "lobes": ("creature with {}", list(LOBES.values())),
+    "domain": ("{}", list(DOMAINS.values())),
+    "pose": ("creature, {}", list(POSES)),
+    "background": ("creature, {}", [words for words, _ in SCENES.values()]),
 }
 
 SPECIES_COLUMNS = ["domain", "silhouette", "lobes", "texture", "colour", "accent"]
@@ -117,14 +127,14 @@ def species(
 
 def views(rng: np.random.Generator, n: int) -> pd.DataFrame:  # n rows, VIEW_COLUMNS
     """``n`` random views: rotation in degrees [-180, 180), scale and x, y in half-frames, light as factors."""
-    rotation = rng.choice(list(POSES.values()), n) + rng.uniform(-24, 24, n)
+    rotation = rng.choice(list(POSES.values()), n) + rng.uniform(-20, 20, n)
     return pd.DataFrame(
         {
             "rotation": (rotation + 180) % 360 - 180,
             "flip": rng.integers(2, size=n),
-            "scale": rng.uniform(0.40, 0.66, n),
-            "x": rng.uniform(-0.30, 0.30, n),
-            "y": rng.uniform(-0.22, 0.22, n),
+            "scale": rng.uniform(0.56, 0.82, n),
+            "x": rng.uniform(-0.16, 0.16, n),
+            "y": rng.uniform(-0.12, 0.12, n),
             "brightness": rng.uniform(0.60, 1.25, n),
             "warmth": rng.uniform(-1.0, 1.0, n),
             "background": rng.choice(list(SCENES), n),
@@ -143,6 +153,20 @@ def pose(rotation: float) -> str:
     return min(POSES, key=lambda p: abs((rotation - POSES[p] + 180) % 360 - 180))
 
 
+def attributes(pictures: pd.DataFrame) -> pd.DataFrame:  # n rows, one column an attribute
+    """Which value of each of `ATTRIBUTES` a picture has, as a place in its list."""
+    said = {
+        "texture": pictures["texture"],
+        "colour": pictures["colour"],
+        "silhouette": pictures["silhouette"],
+        "lobes": pictures["lobes"].map(LOBES),
+        "domain": pictures["domain"].map(DOMAINS),
+        "pose": pictures["rotation"].map(pose),
+        "background": pictures["background"].map(lambda scene: SCENES[scene][0]),
+    }
+    return pd.DataFrame({name: said[name].map(values.index) for name, (_, values) in ATTRIBUTES.items()})
+
+
 def light(brightness: float, warmth: float) -> str:
     """The light in words: dim or bright, cold or warm; "plain light" in between."""
     level = "dim" if brightness < 0.82 else "bright" if brightness > 1.05 else ""
@@ -156,18 +180,20 @@ def caption(row, rng: np.random.Generator) -> str:
     coat = row.texture if said["texture"] else ""
     accent = f" and {row.accent}" if said["accent"] and row.texture != "plain" else ""
     words = {
-        "scale": "small" if row.scale < 0.48 else "large" if row.scale > 0.58 else "",
+        "scale": "small" if row.scale < 0.64 else "large" if row.scale > 0.74 else "",
         "texture": coat,
         "colour": row.colour + accent,
         "silhouette": row.silhouette,
         "domain": DOMAINS[row.domain],
         "lobes": f"with {LOBES[row.lobes]}",
     }
-    subject = " ".join(word for key, word in words.items() if word and said[key]) or "creature"
+    if not (said["silhouette"] or said["domain"]):
+        words["domain"], said["domain"] = "creature", True
+    subject = " ".join(word for key, word in words.items() if word and said[key])
     view = {
         "rotation": pose(row.rotation),
         "flip": "facing left" if row.flip else "facing right",
-        "position": "on the left" if row.x < -0.1 else "on the right" if row.x > 0.1 else "in the middle",
+        "position": "on the left" if row.x < -0.06 else "on the right" if row.x > 0.06 else "in the middle",
         "light": f"in {light(row.brightness, row.warmth)}",
         "background": SCENES[row.background][0],
     }
@@ -193,7 +219,7 @@ def similarity(
 def _breed(a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:
     lobes = 1 - np.abs(a.lobes.to_numpy(float) - b.lobes.to_numpy(float)) / max(LOBES)
     coat = 0.6 * _hues("colour", a, b) + 0.4 * _hues("accent", a, b)
-    body = 0.30 * _kin("silhouette", a, b) + 0.14 * lobes + 0.30 * _kin("texture", a, b) + 0.26 * coat
+    body = 0.28 * _kin("silhouette", a, b) + 0.10 * lobes + 0.30 * _kin("texture", a, b) + 0.32 * coat
     return body**1.5 * np.where(_same("domain", a, b), 1.0, 0.7)
 
 
@@ -207,9 +233,9 @@ def _colour(a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:
 
 
 def _pose(a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:
-    angle = (0.5 + 0.5 * np.cos(np.radians(_minus("rotation", a, b)))) ** 2
-    size = np.exp(-np.abs(np.log(a["scale"].to_numpy() / b["scale"].to_numpy())) / 0.25)
-    place = np.exp(-np.hypot(_minus("x", a, b), _minus("y", a, b)) / 0.25)
+    angle = (0.5 + 0.5 * np.cos(np.radians(1.3 * _minus("rotation", a, b)))) ** 2
+    size = np.exp(-np.abs(np.log(a["scale"].to_numpy() / b["scale"].to_numpy())) / 0.15)
+    place = np.exp(-np.hypot(_minus("x", a, b), _minus("y", a, b)) / 0.14)
     return 0.55 * angle + 0.10 * _same("flip", a, b) + 0.15 * size + 0.20 * place
 
 

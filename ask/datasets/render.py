@@ -170,7 +170,7 @@ def _silhouette(silhouette, u, v):  # about the distance to the edge in body uni
         wedge = np.abs(np.mod(np.arctan2(u, -v) + np.pi / 5, 2 * np.pi / 5) - np.pi / 5) / (np.pi / 5)
         return 0.75 * (0.62 + 0.48 * (1 - wedge) ** 1.4 - np.hypot(u, v))
     if silhouette == "heart":
-        point = 0.70 - 0.78 * (np.abs(u) + v) - 3 * np.maximum(-v - 0.25, 0)
+        point = 0.62 - 0.78 * (np.abs(u) + v) - 3 * np.maximum(-v - 0.25, 0)
         return np.maximum(0.60 - np.hypot(np.abs(u) - 0.46, v + 0.32), point)
     if silhouette == "drop":
         return 0.90 - np.hypot(1.1 * u / np.clip(0.64 + 0.42 * v, 0.12, 1), 0.92 * v)
@@ -185,18 +185,18 @@ def _coat(texture, u, v, soft):  # (h, w) in [0, 1]: where the accent colour is
         return np.clip(wave * soft / slope + 0.5, 0, 1)
 
     if texture == "striped":
-        return edge(np.sin(9 * u), 9)
+        return edge(np.sin(6.2 * u), 6.2)
     if texture == "spotted":
-        w = v + np.where(np.mod(np.floor(u / 0.52), 2) == 1, 0.26, 0.0)
-        return edge(0.17 - np.hypot(np.mod(u, 0.52) - 0.26, np.mod(w, 0.52) - 0.26), 1)
+        w = v + np.where(np.mod(np.floor(u / 0.7), 2) == 1, 0.35, 0.0)
+        return edge(0.23 - np.hypot(np.mod(u, 0.7) - 0.35, np.mod(w, 0.7) - 0.35), 1)
     if texture == "checkered":
-        return edge(np.sin(7.5 * u) * np.sin(7.5 * v), 7.5)
+        return edge(np.sin(5.2 * u) * np.sin(5.2 * v), 5.2)
     if texture == "ringed":
-        return edge(np.sin(11 * np.hypot(u, v) + 0.8), 11)
+        return edge(np.sin(8.2 * np.hypot(u, v) + 0.8), 8.2)
     if texture == "wavy":
-        return edge(np.sin(9 * v + 1.9 * np.sin(6 * u)), 12)
+        return edge(np.sin(6.2 * v + 1.8 * np.sin(4.6 * u)), 8)
     if texture == "speckled":
-        return edge(0.065 - np.hypot(np.mod(u + 0.4 * v, 0.23) - 0.115, np.mod(v, 0.23) - 0.115), 1)
+        return edge(0.085 - np.hypot(np.mod(u + 0.4 * v, 0.29) - 0.145, np.mod(v, 0.29) - 0.145), 1)
     if texture == "patched":
         return edge(np.sin(2.6 * u + 1.1) + np.sin(3.1 * v + 0.7 + u) - 0.25, 3)
     return np.zeros_like(u)  # plain

@@ -2,7 +2,7 @@
 
 Five domains of species (the analogues of dogs, textures, flowers, cars and pets), split as the paper splits them, with
 zero-shot benchmarks, an anchor bank and attribute annotations. Everything follows from section ``world`` of
-params.yaml. Files: manifest.csv, pictures.zip, benchmarks.json, anchor.json, annotations.csv.
+params.yaml. Files: manifest.csv, pictures.zip, benchmarks.json, anchor.json, annotations.csv, sheet.png.
 """
 
 import io
@@ -76,7 +76,7 @@ def encoded(rows: pd.DataFrame, seed: int) -> list[tuple[str, bytes]]:  # (path,
     for i, row in enumerate(tqdm(rows.itertuples(index=False), total=len(rows), desc="pictures", mininterval=5)):
         drawn = Image.fromarray(render.picture(row, np.random.default_rng([seed, i])))
         buffer = io.BytesIO()
-        drawn.save(buffer, "JPEG", quality=92, subsampling=0)
+        drawn.save(buffer, "JPEG", quality=90, subsampling=1)
         pack.append((row.path, buffer.getvalue()))
     return pack
 
@@ -137,13 +137,23 @@ def annotations(rows: pd.DataFrame, seed: int) -> pd.DataFrame:  # path, attribu
     return long.sort_values(["path", "attribute"], ignore_index=True)
 
 
+def sheet(rows: pd.DataFrame, pack: dict[str, bytes], across: int = 8) -> Image.Image:
+    """A row of gallery species for each domain, to see the world at a glance."""
+    shown = rows[rows.split == "gallery"].drop_duplicates("label").groupby("domain", sort=False).head(across)
+    tiles = [np.array(Image.open(io.BytesIO(pack[path]))) for path in shown.path]
+    lines = [np.concatenate(tiles[i : i + across], axis=1) for i in range(0, len(tiles), across)]
+    return Image.fromarray(np.concatenate([line for line in lines if line.shape == lines[0].shape]))
+
+
 def write(folder: Path, entry: dict) -> None:
-    """Writes the world's five files; the same entry gives the same bytes on one machine."""
+    """Writes the world's six files; the same entry gives the same bytes on one machine."""
     rows = manifest(entry)
     tasks = benchmarks(rows)
     folder.mkdir(parents=True, exist_ok=True)
     rows.to_csv(folder / "manifest.csv", index=False, lineterminator="\n")
-    write_pack(folder / "pictures.zip", encoded(rows, entry["seed"]))
+    pack = encoded(rows, entry["seed"])
+    write_pack(folder / "pictures.zip", pack)
+    sheet(rows, dict(pack)).save(folder / "sheet.png")
     (folder / "benchmarks.json").write_text(json.dumps(tasks, indent=1) + "\n", encoding="utf-8")
     bank = anchor_bank(rows, tasks, entry["anchor_texts"], entry["seed"])
     (folder / "anchor.json").write_text(json.dumps(bank, indent=1) + "\n", encoding="utf-8")

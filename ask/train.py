@@ -1,0 +1,190 @@
+"""Training: one group a step, the kernel loss plus an anchor, from frozen CLIP to a steered student.
+
+Read from top to bottom: `Recipe` says how, `rate` the learning rate, `train` the loop of ASK, Algorithm 1. Everything
+random is drawn from (seed, step), so a run that was interrupted continues to the same bits.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields
+from hashlib import sha256
+from math import cos, pi
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ask import losses
+from ask.clip import image_features, logits, text_features
+from ask.kernels import Link, normalized_polynomial_kernel
+from ask.lora import trainable_parameters
+
+OBJECTIVES = ("kernel-mse", "supcon")
+ANCHORS = ("kl", "feature-l2", "none")
+SCHEDULES = ("cosine", "constant")
+SUPCON_TEMPERATURE = 0.07  # ASK, section C.3
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an arm is trained: the values of section ``training`` after the arm's own and ``-p`` are applied.
+
+    Raises:
+        TypeError: if a value has another type than stated here.
+        ValueError: if a name is unknown or a number makes no sense; the known names are listed.
+    """
+
+    rank: int
+    alpha: float
+    steps: int
+    learning_rate: float
+    weight_decay: float
+    warmup: int  # steps after the first
+    schedule: str
+    objective: str
+    anchor: str
+    anchor_weight: float
+    anchor_sample: int  # prompts drawn per step; the whole bank if it is not larger
+    seed: int
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            wanted = (int, float) if field.type is float else field.type
+            if not isinstance(value, wanted) or isinstance(value, bool):
+                kind, found = field.type.__name__, type(value).__name__
+                raise TypeError(f"{field.name} must be {kind}, but is {value!r} ({found}); correct the param")
+        for name, known in (("objective", OBJECTIVES), ("anchor", ANCHORS), ("schedule", SCHEDULES)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name} must be one of {', '.join(known)}, but is {getattr(self, name)!r}")
+        if min(self.steps, self.anchor_sample) < 1 or self.learning_rate <= 0:
+            raise ValueError(
+                f"steps, anchor_sample and learning_rate must be positive, but are {self.steps}, "
+                f"{self.anchor_sample} and {self.learning_rate}"
+            )
+
+
+def rate(step: int, recipe: Recipe) -> float:
+    """Learning rate of a step as a fraction of the full one.
+
+    ASK, section C.3: the first update runs at the full rate, then it warms up from zero. What follows is not stated
+    in the paper: ``schedule``.
+    """
+    if step == 0:
+        return 1.0
+    warm = min(1.0, step / max(recipe.warmup, 1))
+    return warm if recipe.schedule == "constant" else warm * 0.5 * (1 + cos(pi * step / recipe.steps))
+
+
+def train(
+    student: nn.Module,  # adapted, see ask.lora; trained in place
+    reference: nn.Module,  # its frozen copy
+    *,
+    pixels: Callable[[np.ndarray], Tensor],  # rows (b,) -> (b, 3, h, w) preprocessed
+    groups: np.ndarray,  # (g, b) rows
+    targets: Tensor,  # (g, b, b) target kernels, or raw similarities for the raw arms
+    link: Link,
+    anchor_tokens: Tensor,  # (m, L)
+    recipe: Recipe,
+    labels: np.ndarray | None = None,  # (g, b) class of each image, for SupCon
+    checkpoint: Path | None = None,  # where to resume from, and to write to every `keep_every` steps
+    keep_every: int = 100,
+    progress: Callable[[Iterable], Iterable] = iter,
+) -> list[dict[str, float]]:  # one record a step: step, align, anchor, rate
+    """Trains the student to match the target kernels; only parameters that require gradients move.
+
+    ASK, Algorithm 1: L = L_align + anchor_weight * L_anchor (eq. 8), AdamW, one group a step, groups reshuffled after
+    each pass. Resumes from ``checkpoint`` if that file belongs to the same recipe and data.
+
+    Raises:
+        ValueError: if SupCon is asked for without labels, or groups and targets do not belong together.
+        FloatingPointError: if the loss is not finite; the step is named.
+    """
+    if targets.shape != (*groups.shape, groups.shape[1]):
+        raise ValueError(f"{groups.shape} groups need targets (g, b, b), but came with {tuple(targets.shape)}")
+    if recipe.objective == "supcon" and labels is None:
+        raise ValueError("SupCon needs class labels, but the groups have none; train on judgments instead")
+    parameters = trainable_parameters(student)
+    optimizer = torch.optim.AdamW(parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
+    identity = _identity(recipe, groups, targets, link, anchor_tokens)
+    start, history = _resume(checkpoint, identity, parameters, optimizer)
+    device = parameters[0].device
+    targets, anchor_tokens = targets.float().to(device), anchor_tokens.to(device)
+    with torch.no_grad():
+        anchored = text_features(reference, anchor_tokens)  # (m, d), fixed
+
+    for step in progress(range(start, recipe.steps)):
+        group = _shuffled(len(groups), step, recipe.seed)
+        images = pixels(groups[group]).to(device)
+        features = image_features(student, images)  # (b, d)
+        if recipe.objective == "supcon":
+            align = losses.supcon(features, torch.as_tensor(labels[group]), temperature=SUPCON_TEMPERATURE)
+        else:
+            align = losses.kernel_mse(normalized_polynomial_kernel(features, link), targets[group])
+        anchor = features.new_zeros(())
+        if recipe.anchor != "none" and recipe.anchor_weight > 0:
+            with torch.no_grad():
+                frozen = image_features(reference, images)  # (b, d)
+            if recipe.anchor == "feature-l2":
+                anchor = losses.feature_l2(features, frozen)
+            else:
+                drawn = _drawn(len(anchor_tokens), recipe, step)
+                texts = text_features(student, anchor_tokens[drawn])
+                scale = reference.logit_scale.detach()
+                anchor = losses.kl_anchor(
+                    logits(features, texts, scale), logits(frozen, anchored[drawn], scale)
+                )
+        loss = losses.total(align, anchor, weight=recipe.anchor_weight)
+        if not loss.isfinite():
+            raise FloatingPointError(f"the loss is {loss.item()} at step {step}; lower training.learning_rate")
+        for param_group in optimizer.param_groups:
+            param_group["lr"] = recipe.learning_rate * rate(step, recipe)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        history.append(
+            {"step": step, "align": align.item(), "anchor": anchor.item(), "rate": rate(step, recipe)}
+        )
+        if checkpoint and (step + 1) % keep_every == 0:
+            _keep(checkpoint, identity, parameters, optimizer, history)
+    return history
+
+
+def _shuffled(g: int, step: int, seed: int) -> int:
+    """The group of a step: every pass over the groups has an order of its own."""
+    return int(np.random.default_rng([seed, 0, step // g]).permutation(g)[step % g])
+
+
+def _drawn(m: int, recipe: Recipe, step: int) -> Tensor:  # (min(m, anchor_sample),) indices of the step's prompts
+    if recipe.anchor_sample >= m:
+        return torch.arange(m)
+    rng = np.random.default_rng([recipe.seed, 1, step])
+    return torch.from_numpy(np.sort(rng.choice(m, recipe.anchor_sample, replace=False)))
+
+
+def _identity(recipe: Recipe, groups: np.ndarray, targets: Tensor, link: Link, tokens: Tensor) -> str:
+    told = json.dumps([asdict(recipe), asdict(link)], sort_keys=True).encode()
+    arrays = [np.ascontiguousarray(a).tobytes() for a in (groups, targets.cpu().numpy(), tokens.cpu().numpy())]
+    return sha256(b"".join([told, *arrays])).hexdigest()
+
+
+def _keep(checkpoint: Path, identity: str, parameters: list, optimizer, history: list) -> None:
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    partial = checkpoint.with_suffix(".partial")
+    state = {"identity": identity, "parameters": parameters, "optimizer": optimizer.state_dict(), "history": history}
+    torch.save(state, partial)
+    partial.replace(checkpoint)
+
+
+def _resume(checkpoint: Path | None, identity: str, parameters: list, optimizer) -> tuple[int, list]:
+    if checkpoint is None or not checkpoint.is_file():
+        return 0, []
+    kept = torch.load(checkpoint, weights_only=True, map_location=parameters[0].device)
+    if kept["identity"] != identity:
+        return 0, []
+    with torch.no_grad():
+        for parameter, value in zip(parameters, kept["parameters"], strict=True):
+            parameter.copy_(value)
+    optimizer.load_state_dict(kept["optimizer"])
+    return len(kept["history"]), kept["history"]

@@ -1,0 +1,56 @@
+"""A dataset as the notebooks see it: a table or class folders, one domain of it, rows that count in the whole table."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from ask.datasets.dataset import open_dataset
+from ask.datasets.manifest import ManifestError
+
+TASK = {"dataset": "own", "domain": "cats", "criterion": "breed"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for i in range(6):
+        Image.fromarray(rng.integers(0, 255, (8, 8, 3), np.uint8)).save(tmp_path / f"{i}.png")
+    table = {"path": [f"{i}.png" for i in range(6)], "label": list("aabbcc"), "split": ["train", "gallery"] * 3}
+    pd.DataFrame(table | {"domain": ["cats"] * 4 + ["dogs"] * 2}).to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path
+
+
+def test_rows_count_in_the_whole_table_and_belong_to_the_domain(folder):
+    dataset = open_dataset(str(folder), str(folder / "table.csv"), task=TASK | {"domain": "dogs"})
+    assert list(dataset.rows("train")) == [4]
+    assert list(dataset.rows("gallery")) == [5]
+    assert list(dataset.find(["5.png", "0.png"])) == [0, 5]
+
+
+def test_pixels_are_given_for_any_of_the_decoded_rows(folder):
+    dataset = open_dataset(str(folder), str(folder / "table.csv"), task=TASK)
+    pixels = dataset.pixels(np.array([3, 1]), lambda image: torch.tensor(np.array(image)[0, 0]))
+    assert pixels(np.array([1, 3, 1])).shape == (3, 3)
+    assert (pixels([1])[0] == pixels([3, 1])[1]).all()
+
+
+def test_hashes_tell_pictures_apart(folder):
+    dataset = open_dataset(str(folder), str(folder / "table.csv"), task=TASK)
+    assert len(set(dataset.hashes(range(6)).values())) == 6
+
+
+def test_own_pictures_never_pass_for_the_miniature(folder):
+    dataset = open_dataset(str(folder), str(folder / "table.csv"), task=TASK)
+    assert dataset.source == f"pictures in {folder.name}, judged by breed"
+
+
+def test_a_domain_that_the_table_lacks_is_named(folder):
+    with pytest.raises(ManifestError, match="no picture of the domain 'birds'; it has cats, dogs"):
+        open_dataset(str(folder), str(folder / "table.csv"), task=TASK | {"domain": "birds"})
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        open_dataset(str(tmp_path / "nowhere"), None, task=TASK)
