@@ -15,17 +15,17 @@ help: ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 reproduce: $(READY) ## compute the default pipeline: pictures, judgments, students, six executed notebooks
-	dvc pull --quiet data.dvc
+	dvc pull data.dvc
 	dvc repro
 	@echo; cat results/ablations/claims.md
 	@echo; echo "The executed notebooks are in reports/, this table is results/ablations/claims.md."
 
 results: $(READY) ## fetch the published results to look at, without computing
-	dvc pull --quiet
+	dvc pull
 	@echo "The executed notebooks are in reports/, the claims in results/ablations/claims.md."
 
 test: $(READY) ## run the fast tests
-	dvc pull --quiet data.dvc
+	dvc pull data.dvc
 	python -m pytest $(FAST)
 
 # In `own`, every call is a notebook with parameters and can be copied from the screen. LABELS may be a table
@@ -36,7 +36,8 @@ WITH = -p pictures '"$(PICTURES)"' -p manifest $(if $(LABELS),'"$(LABELS)"',null
 own: $(READY) ## judge, train and search in your pictures: make own PICTURES=folder [NAME=x] [LABELS=table.csv]
 	@test -n "$(PICTURES)" || { echo "PICTURES is missing; say make own PICTURES=folder" >&2; exit 1; }
 	@test -e "$(PICTURES)" || { echo "there is no folder or zip $(PICTURES); check the path" >&2; exit 1; }
-	dvc pull --quiet data.dvc
+	dvc pull data.dvc
+	dvc repro world
 	python -m ask.run $(OWN) notebooks/01_elicitation.ipynb reports/elicitation.ipynb $(WITH)
 	python -m ask.run $(OWN) notebooks/02_psd.ipynb reports/psd.ipynb $(WITH) -p targets own \
 		-p verdict expected -p supervision judgments
@@ -46,8 +47,8 @@ own: $(READY) ## judge, train and search in your pictures: make own PICTURES=fol
 	@echo "The executed notebooks are in runs/$(NAME)/reports/."
 
 claims: $(READY) ## measure every claim over three seeds and put the table into README.md
-	dvc pull --quiet data.dvc
-	dvc repro --quiet code world
+	dvc pull data.dvc
+	dvc repro code world
 	cd profiles/claims && dvc repro
 	python -m ask.readme profiles/claims/results/ablations/claims.md
 

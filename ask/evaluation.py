@@ -19,7 +19,9 @@ from ask.kernels import Link, cosine_kernel, normalized_polynomial_kernel
 
 
 @torch.no_grad()
-def embed(backbone: Backbone, pixels: Tensor, batch: int = 128) -> Tensor:  # (n, 3, h, w) -> (n, d) on the CPU
+def embed(
+    backbone: Backbone, pixels: Tensor, batch: int = 128
+) -> Tensor:  # (n, 3, h, w) -> (n, d) on the CPU
     """Un-normalised features of preprocessed pictures."""
     device = backbone.model.logit_scale.device
     parts = [image_features(backbone.model, chunk.to(device)).float().cpu() for chunk in pixels.split(batch)]
@@ -34,7 +36,9 @@ def embed_texts(backbone: Backbone, texts: Sequence[str], batch: int = 256) -> T
     return torch.cat([text_features(backbone.model, chunk.to(device)).float().cpu() for chunk in chunks])
 
 
-def retrieval(features: Tensor, labels: Sequence) -> dict[str, float]:  # (n, d), n labels -> map, r_at_1, p_at_5
+def retrieval(
+    features: Tensor, labels: Sequence
+) -> dict[str, float]:  # (n, d), n labels -> map, r_at_1, p_at_5
     """Class retrieval by cosine, every image a query against all others (ASK, eq. 9)."""
     labels = np.asarray(labels)
     relevance = labels[:, None] == labels[None, :]
@@ -79,11 +83,13 @@ class Exam:
     link: Link
 
     @property
-    def rows(self) -> np.ndarray:  # (n + q,) the rows whose features `take` returns
+    def rows(self) -> np.ndarray:  # (n + q,)
+        """The rows whose features `take` returns."""
         return np.concatenate([self.heldout, self.gallery])
 
     @cached_property
-    def tested(self) -> np.ndarray:  # rows of the benchmarks' pictures
+    def tested(self) -> np.ndarray:  # (t,)
+        """The rows of the benchmarks' pictures."""
         paths = {path for task in self.benchmarks for path in task["paths"]}
         return np.flatnonzero(self.manifest["path"].isin(paths))
 

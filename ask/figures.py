@@ -30,7 +30,7 @@ DARK, LIGHT, WARM, PALE = "#17626a", "#e3bb83", "#c8742c", "0.4"
 KERNEL = {"cmap": "mako", "vmin": 0, "vmax": 1}
 RESIDUAL = {"cmap": "RdBu_r", "vmin": -1, "vmax": 1}
 PIXELS = 95  # that an inch of a heatmap has at LOOK's dots per inch, borders taken off
-SMALLEST = 4.0  # points of a readable letter
+SMALLEST = 4.5  # points of a readable letter
 ROUNDING = 1e-9  # an eigenvalue this close to zero is zero
 
 
@@ -107,7 +107,7 @@ def _mark_classes(panel: Axes, classes: np.ndarray, *, named: float) -> None:
     panel.set_xticks(starts[1:] - 0.5, minor=True)
     panel.set_yticks(starts[1:] - 0.5, minor=True)
     panel.tick_params(which="minor", length=2, width=0.5)
-    points = min(6.0, 64 * named / len(names))
+    points = min(6.0, 60 * named / len(names))
     if points >= SMALLEST:
         panel.set_yticks(starts + (sizes - 1) / 2, names, fontsize=points)
         panel.tick_params(axis="y", which="major", length=0)
@@ -123,7 +123,7 @@ def densities(
 
     ASK, Figure 3b. Bins and limits are shared by all panels, and each density integrates to one.
     """
-    figsize = (2.5 * len(similarities) + 0.6, 2.6)
+    figsize = (2.5 * len(similarities) + 1.8, 2.6)
     shared = {"sharex": True, "sharey": True, "squeeze": False, "layout": "constrained"}
     figure, axes = plt.subplots(1, len(similarities), figsize=figsize, **shared)
     lowest = min(values.min() for pair in similarities.values() for values in pair)
@@ -134,9 +134,10 @@ def densities(
         panel.hist(same, **shown, facecolor=DARK, alpha=0.8, label="same class")
         for mean in (same.mean(), different.mean()):
             panel.axvline(mean, color="0.1", linestyle=(0, (4, 2)), linewidth=1)
-        panel.set(title=f"{name}\nΔμ = {same.mean() - different.mean():.3f}", xlabel="similarity")
+        gap = f"{same.mean() - different.mean():.3f}".replace("-", "−")
+        panel.set(title=f"{name}\nΔμ = {gap}", xlabel="similarity")
     axes[0, 0].set_ylabel("density")
-    axes[0, -1].legend(loc="upper right")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right upper")
     sns.despine(figure)
     return finished(axes[0], note)
 

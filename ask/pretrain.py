@@ -1,9 +1,10 @@
-"""python -m ask.pretrain: makes the miniature student, a small CLIP pre-trained on captioned pictures of ever-new species.
+"""python -m ask.pretrain: makes the miniature student, a small CLIP pre-trained on captions of ever-new species.
 
 No two pictures share a species except by chance, so the towers cannot memorise names and learn attributes instead.
-The loss contrasts whole captions within a batch, as CLIP's does (Radford et al. 2021), and captions of one attribute with
-those of its other values, without which a small tower is content with colour and background. Only the token rows that captions use are trained
-and stored; every other row of CLIP's table is zero. A run resumes from the store where it was interrupted.
+The loss contrasts whole captions within a batch, as CLIP's does (Radford et al. 2021), and captions of one attribute
+with those of its other values, without which a small tower is content with colour and background. Only the token rows
+that captions use are trained and stored; every other row of CLIP's table is zero. A run resumes from the store where it
+was interrupted.
 """
 
 import json
@@ -18,7 +19,7 @@ import open_clip
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 from tqdm import tqdm
 
 from ask import params, paths
@@ -63,16 +64,20 @@ def _chunk(index: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
 def vocabulary(tokenizer, rows: list, seed: int) -> Tensor:  # (v,) token ids, sorted
     """Every token that captions and species' names use, found by writing many of them."""
     rng = np.random.default_rng([seed, 1])
-    sentences = [factors.caption(row, rng) for row in rows[:20_000]] + [factors.name(row) for row in rows[:2_000]]
+    sentences = [factors.caption(row, rng) for row in rows[:20_000]] + [
+        factors.name(row) for row in rows[:2_000]
+    ]
     sentences += _prompts(rng)
-    return torch.unique(torch.cat([tokenizer(sentences[i : i + 1000]).flatten() for i in range(0, len(sentences), 1000)]))
+    return torch.unique(
+        torch.cat([tokenizer(sentences[i : i + 1000]).flatten() for i in range(0, len(sentences), 1000)])
+    )
 
 
 def contrastive(images: Tensor, texts: Tensor, scale: Tensor) -> Tensor:  # (b, d), (b, d) unnormalised -> ()
     """CLIP's symmetric cross-entropy over the (b, b) scaled cosines, in nats."""
-    scores = scale * F.normalize(images, dim=-1) @ F.normalize(texts, dim=-1).T
+    scores = scale * functional.normalize(images, dim=-1) @ functional.normalize(texts, dim=-1).T
     truth = torch.arange(len(scores), device=scores.device)
-    return (F.cross_entropy(scores, truth) + F.cross_entropy(scores.T, truth)) / 2
+    return (functional.cross_entropy(scores, truth) + functional.cross_entropy(scores.T, truth)) / 2
 
 
 def attribute_loss(
@@ -82,12 +87,14 @@ def attribute_loss(
     scale: Tensor,
 ) -> Tensor:  # () nats
     """Cross-entropy of each picture's value against the attribute's other values, mean over attributes."""
-    images = F.normalize(images, dim=-1)
-    scores = {name: scale * images @ F.normalize(rows, dim=-1).T for name, rows in texts.items()}
-    return torch.stack([F.cross_entropy(scores[name], truth[name]) for name in scores]).mean()
+    images = functional.normalize(images, dim=-1)
+    scores = {name: scale * images @ functional.normalize(rows, dim=-1).T for name, rows in texts.items()}
+    return torch.stack([functional.cross_entropy(scores[name], truth[name]) for name in scores]).mean()
 
 
-def pretrain(recipe: Pretraining, config: dict) -> tuple[open_clip.CLIP, Tensor]:  # the model, (v,) ids of its token rows
+def pretrain(
+    recipe: Pretraining, config: dict
+) -> tuple[open_clip.CLIP, Tensor]:  # the model, (v,) ids of its token rows
     """Trains the student from scratch; the same recipe gives the same weights on one machine."""
     frame, pictures = rendered(recipe.pictures, recipe.seed)
     rows = list(frame.itertuples())
@@ -97,9 +104,13 @@ def pretrain(recipe: Pretraining, config: dict) -> tuple[open_clip.CLIP, Tensor]
     sizes = [len(values) for _, values in factors.ATTRIBUTES.values()]
     torch.manual_seed(recipe.seed)
     model = open_clip.CLIP(**config)
-    model.token_embedding = nn.Embedding(len(token_ids), config["text_cfg"]["width"])  # the used rows, while training
+    model.token_embedding = nn.Embedding(
+        len(token_ids), config["text_cfg"]["width"]
+    )  # the used rows, while training
     nn.init.normal_(model.token_embedding.weight, std=0.02)
-    mean, std = (torch.tensor(x).view(3, 1, 1) for x in (open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD))
+    mean, std = (
+        torch.tensor(x).view(3, 1, 1) for x in (open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD)
+    )
 
     cells = list(frame.groupby(["colour", "background"]).indices.values())
     gains = [p for p in model.parameters() if p.ndim < 2]
@@ -144,21 +155,29 @@ def _prompts(rng: np.random.Generator) -> list[str]:
     """A caption for every value of every attribute, all with the same opening."""
     opening = ("a photo of a ", "a picture of a ", "a ")[rng.integers(3)]
     return [
-        opening + template.format(value) for template, values in factors.ATTRIBUTES.values() for value in values
+        opening + template.format(value)
+        for template, values in factors.ATTRIBUTES.values()
+        for value in values
     ]
 
 
-def _compact(tokens: Tensor, token_ids: Tensor) -> Tensor:  # (b, L) CLIP's ids -> (b, longest) places in token_ids
+def _compact(
+    tokens: Tensor, token_ids: Tensor
+) -> Tensor:  # (b, L) CLIP's ids -> (b, longest) places in token_ids
     return torch.searchsorted(token_ids, tokens[:, : int((tokens != 0).sum(1).max())])
 
 
-def _encode(model: open_clip.CLIP, tokens: Tensor) -> Tensor:  # (b, L) compact ids; end of text has the largest
+def _encode(
+    model: open_clip.CLIP, tokens: Tensor
+) -> Tensor:  # (b, L) compact ids; end of text has the largest
     x = model.token_embedding(tokens) + model.positional_embedding[: tokens.shape[1]]
     x = model.transformer(x, attn_mask=model.attn_mask[: tokens.shape[1], : tokens.shape[1]])
     return model.ln_final(x)[torch.arange(len(x)), tokens.argmax(-1)] @ model.text_projection
 
 
-def _batch(cells: list, rng: np.random.Generator, step: int, recipe: Pretraining) -> np.ndarray:  # (batch,) rows
+def _batch(
+    cells: list, rng: np.random.Generator, step: int, recipe: Pretraining
+) -> np.ndarray:  # (batch,) rows
     """A random batch or a hard one, in which colour and background agree and only other factors tell captions apart.
 
     Hard batches teach texture, silhouette and pose, which the easy cues hide; from the very start they teach nothing.
@@ -195,6 +214,7 @@ def _resume(state, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
 
 
 def main() -> None:
+    """Pre-trains by section ``pretraining`` of params.yaml and writes the miniature's weights."""
     recipe = Pretraining(**params.get("pretraining", dict))
     entry = params.get("backbones.miniature", dict)
     config = json.loads((paths.root() / entry["config"]).read_text(encoding="utf-8"))

@@ -26,5 +26,7 @@ def published(table: str, row: str, column: str, panel: str = "") -> float:
         (known["table"] == table) & (letter == panel) & (known["row"] == row) & (known["column"] == column)
     ]
     if len(found) != 1:
-        raise KeyError(f"the paper has no single cell {row} / {column} in table {table}{panel}; see published.csv")
+        raise KeyError(
+            f"the paper has no single cell {row} / {column} in table {table}{panel}; see published.csv"
+        )
     return float(found["value"].iloc[0])

@@ -102,7 +102,9 @@ def train(
         FloatingPointError: if the loss is not finite; the step is named.
     """
     if targets.shape != (*groups.shape, groups.shape[1]):
-        raise ValueError(f"{groups.shape} groups need targets (g, b, b), but came with {tuple(targets.shape)}")
+        raise ValueError(
+            f"{groups.shape} groups need targets (g, b, b), but came with {tuple(targets.shape)}"
+        )
     if recipe.objective == "supcon" and labels is None:
         raise ValueError("SupCon needs class labels, but the groups have none; train on judgments instead")
     parameters = trainable_parameters(student)
@@ -137,7 +139,9 @@ def train(
                 )
         loss = losses.total(align, anchor, weight=recipe.anchor_weight)
         if not loss.isfinite():
-            raise FloatingPointError(f"the loss is {loss.item()} at step {step}; lower training.learning_rate")
+            raise FloatingPointError(
+                f"the loss is {loss.item()} at step {step}; lower training.learning_rate"
+            )
         for param_group in optimizer.param_groups:
             param_group["lr"] = recipe.learning_rate * rate(step, recipe)
         optimizer.zero_grad()
@@ -156,7 +160,9 @@ def _shuffled(g: int, step: int, seed: int) -> int:
     return int(np.random.default_rng([seed, 0, step // g]).permutation(g)[step % g])
 
 
-def _drawn(m: int, recipe: Recipe, step: int) -> Tensor:  # (min(m, anchor_sample),) indices of the step's prompts
+def _drawn(
+    m: int, recipe: Recipe, step: int
+) -> Tensor:  # (min(m, anchor_sample),) indices of the step's prompts
     if recipe.anchor_sample >= m:
         return torch.arange(m)
     rng = np.random.default_rng([recipe.seed, 1, step])
@@ -165,14 +171,21 @@ def _drawn(m: int, recipe: Recipe, step: int) -> Tensor:  # (min(m, anchor_sampl
 
 def _identity(recipe: Recipe, groups: np.ndarray, targets: Tensor, link: Link, tokens: Tensor) -> str:
     told = json.dumps([asdict(recipe), asdict(link)], sort_keys=True).encode()
-    arrays = [np.ascontiguousarray(a).tobytes() for a in (groups, targets.cpu().numpy(), tokens.cpu().numpy())]
+    arrays = [
+        np.ascontiguousarray(a).tobytes() for a in (groups, targets.cpu().numpy(), tokens.cpu().numpy())
+    ]
     return sha256(b"".join([told, *arrays])).hexdigest()
 
 
 def _keep(checkpoint: Path, identity: str, parameters: list, optimizer, history: list) -> None:
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     partial = checkpoint.with_suffix(".partial")
-    state = {"identity": identity, "parameters": parameters, "optimizer": optimizer.state_dict(), "history": history}
+    state = {
+        "identity": identity,
+        "parameters": parameters,
+        "optimizer": optimizer.state_dict(),
+        "history": history,
+    }
     torch.save(state, partial)
     partial.replace(checkpoint)
 

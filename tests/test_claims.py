@@ -59,7 +59,9 @@ def test_a_number_on_the_wrong_side_fails_its_claim(arm, numbers, told):
 def test_a_criterion_led_by_another_student_is_counted():
     table = criteria()
     table.loc["breed", "pose"] = 0.9
-    found = claims.claims(arms(), table).set_index("claim").loc["criteria whose own student leads their column"]
+    found = (
+        claims.claims(arms(), table).set_index("claim").loc["criteria whose own student leads their column"]
+    )
     assert (found["measured"], found["holds"]) == (3, False)
 
 

@@ -13,7 +13,16 @@ from tests import tiny
 
 CONFIG = {**tiny.PLAIN, "text_cfg": tiny.TEXT | {"context_length": 32}}
 RECIPE = pretrain.Pretraining(
-    pictures=64, steps=6, batch=8, learning_rate=1e-3, weight_decay=0.1, warmup=2, decay=3, hard=0.5, easy=2, seed=0
+    pictures=64,
+    steps=6,
+    batch=8,
+    learning_rate=1e-3,
+    weight_decay=0.1,
+    warmup=2,
+    decay=3,
+    hard=0.5,
+    easy=2,
+    seed=0,
 )
 
 

@@ -165,7 +165,7 @@ def test_a_param_of_the_wrong_type_is_named(change, told):
 
 @pytest.mark.parametrize("change", [{"anchor": "l3"}, {"objective": "mse"}, {"schedule": "step"}])
 def test_an_unknown_name_lists_the_known(change):
-    with pytest.raises(ValueError, match="must be one of .*, but is"):
+    with pytest.raises(ValueError, match=r"must be one of .*, but is"):
         replace(RECIPE, **change)
 
 

@@ -69,10 +69,14 @@ def open_dataset(
         table, notes = manifest_from_folders(root() / pictures, seed=seed)
     else:
         table, notes = read_manifest(root() / manifest, columns), []
-    domain = np.full(len(table), True) if "domain" not in table else (table["domain"] == task["domain"]).to_numpy()
+    domain = (
+        np.full(len(table), True) if "domain" not in table else (table["domain"] == task["domain"]).to_numpy()
+    )
     if not domain.any():
         known = ", ".join(sorted(set(table["domain"])))
-        raise ManifestError(f"manifest {manifest} has no picture of the domain {task['domain']!r}; it has {known}")
+        raise ManifestError(
+            f"manifest {manifest} has no picture of the domain {task['domain']!r}; it has {known}"
+        )
     own = f"pictures in {Path(pictures).name}, judged by {task['criterion']}"
     source = "miniature world, simulated judge" if task["dataset"] == "miniature" else own
     return Dataset(table, open_pictures(root() / pictures), domain, tuple(notes), source)

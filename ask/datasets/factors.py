@@ -176,7 +176,9 @@ def light(brightness: float, warmth: float) -> str:
 
 def caption(row, rng: np.random.Generator) -> str:
     """One of many sentences about a picture: names a random part of its factors, the species' most often."""
-    said = dict(zip(_CAPTION_RATES, rng.random(len(_CAPTION_RATES)) < list(_CAPTION_RATES.values()), strict=True))
+    said = dict(
+        zip(_CAPTION_RATES, rng.random(len(_CAPTION_RATES)) < list(_CAPTION_RATES.values()), strict=True)
+    )
     coat = row.texture if said["texture"] else ""
     accent = f" and {row.accent}" if said["accent"] and row.texture != "plain" else ""
     words = {
@@ -219,7 +221,7 @@ def similarity(
 def _breed(a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:
     lobes = 1 - np.abs(a.lobes.to_numpy(float) - b.lobes.to_numpy(float)) / max(LOBES)
     coat = 0.6 * _hues("colour", a, b) + 0.4 * _hues("accent", a, b)
-    body = 0.28 * _kin("silhouette", a, b) + 0.10 * lobes + 0.30 * _kin("texture", a, b) + 0.32 * coat
+    body = 0.14 * _kin("silhouette", a, b) + 0.05 * lobes + 0.41 * _kin("texture", a, b) + 0.40 * coat
     return body**1.5 * np.where(_same("domain", a, b), 1.0, 0.7)
 
 
@@ -228,7 +230,10 @@ def _colour(a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:
     brightness = np.exp(-np.abs(_minus("brightness", a, b)) / 0.30)
     warmth = np.exp(-np.abs(_minus("warmth", a, b)) / 0.9)
     return (
-        0.30 * brightness + 0.25 * warmth + 0.25 * _hues("background", a, b, scenes) + 0.20 * _hues("colour", a, b)
+        0.30 * brightness
+        + 0.25 * warmth
+        + 0.25 * _hues("background", a, b, scenes)
+        + 0.20 * _hues("colour", a, b)
     )
 
 
@@ -247,7 +252,13 @@ def _background(a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:
     return _kin("background", a, b)
 
 
-_SIMILARITY = {"breed": _breed, "colour": _colour, "pose": _pose, "texture": _texture, "background": _background}
+_SIMILARITY = {
+    "breed": _breed,
+    "colour": _colour,
+    "pose": _pose,
+    "texture": _texture,
+    "background": _background,
+}
 
 
 def _same(column: str, a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:  # (n,) 0 or 1
@@ -258,7 +269,9 @@ def _minus(column: str, a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:  # (n,)
     return a[column].to_numpy(float) - b[column].to_numpy(float)
 
 
-def _kin(column: str, a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:  # (n,) 1 same, kin in between, else 0.05
+def _kin(
+    column: str, a: pd.DataFrame, b: pd.DataFrame
+) -> np.ndarray:  # (n,) 1 same, kin in between, else 0.05
     table = _KIN[column]
     values = [table.get((x, y), table.get((y, x), 0.05)) for x, y in zip(a[column], b[column], strict=True)]
     return np.where(_same(column, a, b) == 1, 1.0, values)

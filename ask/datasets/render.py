@@ -61,7 +61,9 @@ def _scene(scene, x, y, pixel, rng):  # (h, w, 3)
     if scene in ("meadow", "desert", "sunset", "sea"):  # a sun, or its reflection's source
         cx, cy = rng.uniform(-0.8, 0.8), horizon if scene == "sunset" else rng.uniform(-0.85, -0.55)
         radius = 0.30 if scene == "sunset" else 0.15
-        canvas = _over(canvas, (radius - np.hypot(x - cx, y - cy)) / pixel, np.array((1.0, 0.93, 0.62), np.float32))
+        canvas = _over(
+            canvas, (radius - np.hypot(x - cx, y - cy)) / pixel, np.array((1.0, 0.93, 0.62), np.float32)
+        )
     if scene == "night":
         canvas = _dots(canvas, x, y, pixel, rng, 26, 0.022, (0.98, 0.97, 0.85))
         cx, cy = rng.uniform(-0.8, 0.8), -0.7
@@ -69,7 +71,9 @@ def _scene(scene, x, y, pixel, rng):  # (h, w, 3)
         canvas = _over(canvas, moon / pixel, np.array((0.97, 0.95, 0.80), np.float32))
     if scene == "forest":
         trunks = np.max([0.075 - np.abs(x[0] - cx) for cx in rng.uniform(-1, 1, 5).tolist()], axis=0)
-        canvas = _over(canvas, np.broadcast_to(trunks, x.shape) / pixel, np.array((0.24, 0.16, 0.09), np.float32))
+        canvas = _over(
+            canvas, np.broadcast_to(trunks, x.shape) / pixel, np.array((0.24, 0.16, 0.09), np.float32)
+        )
         canvas = _dots(canvas, x, y + 1.05, pixel, rng, 12, 0.26, (0.13, 0.36, 0.17), flat=0.25)
     if scene == "city":
         edges = np.sort(rng.uniform(-1, 1, 7))
@@ -148,7 +152,9 @@ def _body(canvas, row, u, v, dx, dy, soft, base, accent):
     inside = _silhouette(row.silhouette, u, v)
     coat = _coat(row.texture, u, v, soft)[..., None]
     skin = base * (1 - coat) + accent * coat
-    lit = 0.92 + 0.16 * np.clip(-0.5 * dx - 0.7 * dy, -1, 1)  # light falls from the upper left, whatever the pose
+    lit = 0.92 + 0.16 * np.clip(
+        -0.5 * dx - 0.7 * dy, -1, 1
+    )  # light falls from the upper left, whatever the pose
     outline = np.array((0.16, 0.13, 0.16), np.float32)
     canvas = _over(canvas, (inside + 0.05) * soft, outline)
     canvas = _over(canvas, inside * soft, skin * lit[..., None])
@@ -175,7 +181,10 @@ def _silhouette(silhouette, u, v):  # about the distance to the edge in body uni
     if silhouette == "drop":
         return 0.90 - np.hypot(1.1 * u / np.clip(0.64 + 0.42 * v, 0.12, 1), 0.92 * v)
     if silhouette == "cross":
-        upright, across = np.minimum(0.36 - np.abs(u), 1 - np.abs(v)), np.minimum(0.36 - np.abs(v), 1 - np.abs(u))
+        upright, across = (
+            np.minimum(0.36 - np.abs(u), 1 - np.abs(v)),
+            np.minimum(0.36 - np.abs(v), 1 - np.abs(u)),
+        )
         return np.maximum(upright, across)
     return 0.50 - np.hypot(np.maximum(np.abs(u) - 0.62, 0), v)  # bar
 

@@ -30,7 +30,8 @@ def manifest(entry: dict) -> pd.DataFrame:  # one row a picture
     holds other domains' species that appear nowhere else, ``bench`` one picture of each of many species.
 
     Args:
-        entry: section ``world``: seed, domains (name -> classes, pictures per class and split, palette), outside, bench.
+        entry: section ``world``: seed, domains (name -> classes, pictures of each per split, palette), outside,
+            bench.
     """
     rng = np.random.default_rng(entry["seed"])
     parts, taken = [], set()
@@ -48,11 +49,17 @@ def manifest(entry: dict) -> pd.DataFrame:  # one row a picture
     rows = pd.concat(parts, ignore_index=True)
     place = rows.groupby(["split", "label"]).cumcount().astype(str).str.zfill(2)
     rows.insert(0, "path", rows.split + "/" + rows.label + "_" + place + ".jpg")
-    return rows[["path", "label", "split", "domain", "name", *factors.SPECIES_COLUMNS[1:], *factors.VIEW_COLUMNS]]
+    return rows[
+        ["path", "label", "split", "domain", "name", *factors.SPECIES_COLUMNS[1:], *factors.VIEW_COLUMNS]
+    ]
 
 
 def _unlike(
-    rng: np.random.Generator, n: int, domain: str | None, taken: set[str], palette: Iterable[str] = factors.COLOURS
+    rng: np.random.Generator,
+    n: int,
+    domain: str | None,
+    taken: set[str],
+    palette: Iterable[str] = factors.COLOURS,
 ) -> pd.DataFrame:
     """``n`` species whose names nobody bears yet, labelled by domain and running number."""
     found = []
@@ -73,7 +80,9 @@ def _pictures(rng: np.random.Generator, kinds: pd.DataFrame, each: int) -> pd.Da
 def encoded(rows: pd.DataFrame, seed: int) -> list[tuple[str, bytes]]:  # (path, JPEG bytes) in manifest order
     """Draws every picture; picture i depends on the seed and i alone."""
     pack = []
-    for i, row in enumerate(tqdm(rows.itertuples(index=False), total=len(rows), desc="pictures", mininterval=5)):
+    for i, row in enumerate(
+        tqdm(rows.itertuples(index=False), total=len(rows), desc="pictures", mininterval=5)
+    ):
         drawn = Image.fromarray(render.picture(row, np.random.default_rng([seed, i])))
         buffer = io.BytesIO()
         drawn.save(buffer, "JPEG", quality=90, subsampling=1)
@@ -86,7 +95,9 @@ def benchmarks(rows: pd.DataFrame) -> list[dict]:
     tasks = []
     for domain in ("critters", "carts", "blooms"):
         found = rows[(rows.domain == domain) & (rows.split == "gallery")]
-        tasks.append(_benchmark(f"{domain} by name", found, found.name, ["a photo of a {}", "a picture of a {}"]))
+        tasks.append(
+            _benchmark(f"{domain} by name", found, found.name, ["a photo of a {}", "a picture of a {}"])
+        )
     bench = rows[rows.split == "bench"]
     creature = ["a photo of a {} creature", "a picture of a {} creature", "a {} creature"]
     scenes = bench.background.map(lambda scene: factors.SCENES[scene][0])
@@ -104,7 +115,13 @@ def benchmarks(rows: pd.DataFrame) -> list[dict]:
 def _benchmark(name: str, rows: pd.DataFrame, classes: pd.Series, templates: list[str]) -> dict:
     known = sorted(set(classes))
     labels = [known.index(value) for value in classes]
-    return {"name": name, "classes": known, "templates": templates, "paths": list(rows.path), "labels": labels}
+    return {
+        "name": name,
+        "classes": known,
+        "templates": templates,
+        "paths": list(rows.path),
+        "labels": labels,
+    }
 
 
 def anchor_bank(rows: pd.DataFrame, tasks: list[dict], n: int, seed: int) -> list[str]:  # n prompts
@@ -118,17 +135,25 @@ def anchor_bank(rows: pd.DataFrame, tasks: list[dict], n: int, seed: int) -> lis
     bank = list(tasks[0]["classes"])
     strangers, sights = factors.species(rng, 2 * n), factors.views(rng, 2 * n)
     for row, view in zip(strangers.itertuples(), sights.itertuples(), strict=True):
-        where = f", {factors.pose(view.rotation)}, {factors.SCENES[view.background][0]}" if rng.random() < 0.5 else ""
+        where = (
+            f", {factors.pose(view.rotation)}, {factors.SCENES[view.background][0]}"
+            if rng.random() < 0.5
+            else ""
+        )
         if factors.name(row) not in others and len(bank) < n:
             bank.append(factors.name(row) + where)
     return [f"a photo of a {name}" for name in bank]
 
 
 def annotations(rows: pd.DataFrame, seed: int) -> pd.DataFrame:  # path, attribute, value, certainty
-    """Attribute annotations standing in for human ones: certainty 1 to 4, and the less certain, the more often wrong."""
+    """Attribute annotations standing in for human ones, certain from 1 to 4; the less certain, the more often wrong."""
     rng = np.random.default_rng([seed, 8])
-    shown = rows[rows.split.isin(["gallery", "outside"])].assign(pose=lambda r: r["rotation"].map(factors.pose))
-    long = shown.melt(id_vars="path", value_vars=list(_ATTRIBUTES), var_name="attribute").astype({"value": str})
+    shown = rows[rows.split.isin(["gallery", "outside"])].assign(
+        pose=lambda r: r["rotation"].map(factors.pose)
+    )
+    long = shown.melt(id_vars="path", value_vars=list(_ATTRIBUTES), var_name="attribute").astype(
+        {"value": str}
+    )
     long["certainty"] = rng.choice([1, 2, 3, 4], len(long), p=[0.05, 0.15, 0.3, 0.5])
     wrong = rng.random(len(long)) < np.array([0.5, 0.2, 0.05, 0.01])[long.certainty - 1]
     values = {attribute: np.unique(group) for attribute, group in long.groupby("attribute")["value"]}

@@ -17,7 +17,11 @@ def folder(tmp_path):
     rng = np.random.default_rng(0)
     for i in range(6):
         Image.fromarray(rng.integers(0, 255, (8, 8, 3), np.uint8)).save(tmp_path / f"{i}.png")
-    table = {"path": [f"{i}.png" for i in range(6)], "label": list("aabbcc"), "split": ["train", "gallery"] * 3}
+    table = {
+        "path": [f"{i}.png" for i in range(6)],
+        "label": list("aabbcc"),
+        "split": ["train", "gallery"] * 3,
+    }
     pd.DataFrame(table | {"domain": ["cats"] * 4 + ["dogs"] * 2}).to_csv(tmp_path / "table.csv", index=False)
     return tmp_path
 

@@ -28,7 +28,9 @@ def test_similarity_is_symmetric_and_stays_in_range(criterion):
 
 def test_a_criterion_sees_only_its_own_factors():
     first, second = pictures(seed=1), pictures(seed=2)
-    moved = second.assign(rotation=first["rotation"], background=first["background"], brightness=1.0, warmth=0.0)
+    moved = second.assign(
+        rotation=first["rotation"], background=first["background"], brightness=1.0, warmth=0.0
+    )
     for criterion in ("breed", "texture"):
         same = factors.similarity(criterion, first, second) == factors.similarity(criterion, first, moved)
         assert same.all()
@@ -36,7 +38,9 @@ def test_a_criterion_sees_only_its_own_factors():
 
 
 def test_an_unknown_criterion_lists_the_known():
-    with pytest.raises(ValueError, match="must be one of breed, colour, pose, texture, background, but is 'smell'"):
+    with pytest.raises(
+        ValueError, match="must be one of breed, colour, pose, texture, background, but is 'smell'"
+    ):
         factors.similarity("smell", pictures(), pictures())
 
 
@@ -49,13 +53,22 @@ def test_colour_and_accent_differ_and_stay_in_the_palette():
 
 def test_a_name_says_every_fixed_factor():
     row = pd.Series(
-        {"domain": "moths", "silhouette": "star", "lobes": 3, "texture": "wavy", "colour": "red", "accent": "blue"}
+        {
+            "domain": "moths",
+            "silhouette": "star",
+            "lobes": 3,
+            "texture": "wavy",
+            "colour": "red",
+            "accent": "blue",
+        }
     )
     assert factors.name(row) == "wavy red and blue star moth with three lobes"
     assert factors.name(row.replace("wavy", "plain")) == "plain red star moth with three lobes"
 
 
-@pytest.mark.parametrize(("rotation", "told"), [(-179.0, "upside down"), (20.0, "upright"), (80.0, "leaning right")])
+@pytest.mark.parametrize(
+    ("rotation", "told"), [(-179.0, "upside down"), (20.0, "upright"), (80.0, "leaning right")]
+)
 def test_a_rotation_has_the_name_of_the_nearest_pose(rotation, told):
     assert factors.pose(rotation) == told
 

@@ -14,7 +14,14 @@ OTHER = {"classes": 3, "train": 2, "heldout": 1, "validation": 1, "gallery": 2}
 SMALL = {
     "seed": 0,
     "domains": {
-        "critters": {"classes": 4, "train": 4, "heldout": 2, "validation": 1, "gallery": 3, "palette": ["red", "white"]},
+        "critters": {
+            "classes": 4,
+            "train": 4,
+            "heldout": 2,
+            "validation": 1,
+            "gallery": 3,
+            "palette": ["red", "white"],
+        },
         "cushions": OTHER,
         "blooms": OTHER,
         "carts": OTHER,
@@ -66,7 +73,11 @@ def test_benchmarks_point_at_pictures_that_show_their_class(rows):
     known = rows.set_index("path")
     tasks = {task["name"]: task for task in world.benchmarks(rows)}
     assert len(tasks) >= 6
-    for column, task in (("colour", tasks["colours"]), ("texture", tasks["textures"]), ("name", tasks["carts by name"])):
+    for column, task in (
+        ("colour", tasks["colours"]),
+        ("texture", tasks["textures"]),
+        ("name", tasks["carts by name"]),
+    ):
         told = [task["classes"][label] for label in task["labels"]]
         assert told == list(known.loc[task["paths"], column])
 
