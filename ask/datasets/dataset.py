@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ask.datasets.manifest import ManifestError, manifest_from_folders, read_manifest
+from ask.datasets.manifest import ManifestError, assign_splits, manifest_from_folders, read_manifest
 from ask.datasets.pictures import Pictures, open_pictures
 from ask.paths import root
 
@@ -29,8 +29,9 @@ class Dataset:
 
     @property
     def labelled(self) -> bool:
-        """Whether the task's pictures have classes; without, class metrics are skipped."""
-        return bool((self.manifest["label"][self.domain] != "").all())
+        """Whether the pictures that the task uses have classes; without, class metrics are skipped."""
+        used = self.domain & ~self.manifest["split"].isin(["outside", ""])
+        return bool((self.manifest["label"][used] != "").all())
 
     def rows(self, split: str) -> np.ndarray:  # (n,)
         """The task's rows of a split."""
@@ -57,7 +58,7 @@ def open_dataset(
     *,
     task: Mapping[str, str],  # entry of the tasks catalogue: dataset, domain, criterion
     columns: Mapping[str, str] | None = None,  # our name -> the table's
-    seed: int = 0,  # splits class folders
+    seed: int = 0,  # splits class folders, and tables that do not say which picture is for what
 ) -> Dataset:
     """Opens a dataset for a task; in a table without a ``domain`` column every row belongs to it.
 
@@ -69,6 +70,8 @@ def open_dataset(
         table, notes = manifest_from_folders(root() / pictures, seed=seed)
     else:
         table, notes = read_manifest(root() / manifest, columns), []
+        if (table["split"] == "").all():
+            table, notes = assign_splits(table, seed=seed)
     domain = (
         np.full(len(table), True) if "domain" not in table else (table["domain"] == task["domain"]).to_numpy()
     )

@@ -133,7 +133,7 @@ def assign_splits(
     usable = pd.Series(sorted(sizes.index[sizes >= smallest]), dtype=str)
     n_unseen = min(max(1, round(gallery * len(usable))), max(0, len(usable) - 2))
     role = dict(zip(usable, _deal(usable, {"gallery": n_unseen / max(1, len(usable))}, seed), strict=True))
-    table["split"] = table["label"].map(role).fillna("outside")
+    table["split"] = table["label"].map(lambda label: role.get(label, "outside"))
     for _, paths in table["path"][table["split"] == "train"].groupby(table["label"]):
         table.loc[paths.index, "split"] = _deal(paths, aside, seed)
     return table, _notes(table, usable, n_unseen, smallest)

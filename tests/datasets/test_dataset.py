@@ -58,3 +58,10 @@ def test_a_domain_that_the_table_lacks_is_named(folder):
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         open_dataset(str(tmp_path / "nowhere"), None, task=TASK)
+
+
+def test_a_table_without_splits_is_split_here(folder):
+    table = pd.DataFrame({"path": [f"{i}.png" for i in range(6)], "label": ["a"] * 3 + ["b"] * 3})
+    table.to_csv(folder / "bare.csv", index=False)
+    dataset = open_dataset(str(folder), str(folder / "bare.csv"), task=TASK)
+    assert set(dataset.manifest["split"]) <= {"train", "heldout", "validation", "gallery", "outside"}
