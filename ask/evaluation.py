@@ -39,15 +39,20 @@ def embed_texts(backbone: Backbone, texts: Sequence[str], batch: int = 256) -> T
 def retrieval(
     features: Tensor, labels: Sequence
 ) -> dict[str, float]:  # (n, d), n labels -> map, r_at_1, p_at_5
-    """Class retrieval by cosine, every image a query against all others (ASK, eq. 9)."""
+    """Class retrieval by cosine, every image a query against all others (ASK, eq. 9).
+
+    P@5 is left out where fewer than five others can be retrieved.
+    """
     labels = np.asarray(labels)
     relevance = labels[:, None] == labels[None, :]
     ranked = metrics.ranking(cosine_kernel(features).numpy(), relevance)
-    return {
+    found = {
         "map": metrics.mean_average_precision(ranked),
         "r_at_1": float(metrics.recall_at_k(ranked, 1).mean()),
-        "p_at_5": float(metrics.precision_at_k(ranked, 5).mean()),
     }
+    if len(labels) > 5:
+        found["p_at_5"] = float(metrics.precision_at_k(ranked, 5).mean())
+    return found
 
 
 def zero_shot(

@@ -100,7 +100,7 @@ def pretrain(
     rows = list(frame.itertuples())
     tokenizer = open_clip.SimpleTokenizer(context_length=config["text_cfg"]["context_length"])
     token_ids = vocabulary(tokenizer, rows, recipe.seed)
-    truth = {name: torch.from_numpy(column.to_numpy()) for name, column in factors.attributes(frame).items()}
+    truth = {name: torch.tensor(column.to_numpy()) for name, column in factors.attributes(frame).items()}
     sizes = [len(values) for _, values in factors.ATTRIBUTES.values()]
     torch.manual_seed(recipe.seed)
     model = open_clip.CLIP(**config)
@@ -164,7 +164,7 @@ def _prompts(rng: np.random.Generator) -> list[str]:
 def _compact(
     tokens: Tensor, token_ids: Tensor
 ) -> Tensor:  # (b, L) CLIP's ids -> (b, longest) places in token_ids
-    return torch.searchsorted(token_ids, tokens[:, : int((tokens != 0).sum(1).max())])
+    return torch.searchsorted(token_ids, tokens[:, : int((tokens != 0).sum(1).max())].contiguous())
 
 
 def _encode(

@@ -11,7 +11,8 @@ _FILE = Path(__file__).with_suffix(".csv")
 @cache
 def cells() -> pd.DataFrame:  # table, panel, row, column, value, text
     """Every cell of the paper's tables; tables and panels are strings, an absent panel is empty."""
-    return pd.read_csv(_FILE, dtype={"table": str}).fillna({"panel": "", "text": ""})
+    known = pd.read_csv(_FILE, dtype=str, keep_default_na=False)  # "None" is the name of a row
+    return known.assign(value=pd.to_numeric(known["value"]))
 
 
 def published(table: str, row: str, column: str, panel: str = "") -> float:
