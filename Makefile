@@ -52,7 +52,7 @@ claims: $(READY) ## measure every claim over three seeds and put the table into 
 	cd profiles/claims && dvc repro
 	python -m ask.readme profiles/claims/results/ablations/claims.md
 
-student: $(READY) ## pre-train the miniature student again (an hour or two)
+student: $(READY) ## pre-train the miniature student again (half an hour)
 	python -m ask.pretrain
 	dvc add data
 

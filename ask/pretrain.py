@@ -2,13 +2,17 @@
 
 No two pictures share a species except by chance, so the towers cannot memorise names and learn attributes instead.
 The loss contrasts whole captions within a batch, as CLIP's does (Radford et al. 2021), and captions of one attribute
-with those of its other values, without which a small tower is content with colour and background. Only the token rows
-that captions use are trained and stored; every other row of CLIP's table is zero. A run resumes from the store where it
-was interrupted.
+with those of its other values, without which a small tower is content with colour and background. Linear heads, thrown
+away in the end, read the same attributes off the picture: while neither tower tells two values apart, neither has a
+reason to begin. Muon (Jordan et al. 2024) moves the matrices of the transformers and AdamW everything else.
+
+Only the token rows that captions use are trained and stored; every other row of CLIP's table is zero. A run resumes
+from the store where it was interrupted.
 """
 
 import json
 import math
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -37,7 +41,9 @@ class Pretraining:
     pictures: int
     steps: int
     batch: int
-    learning_rate: float
+    captions: int  # pictures of a batch whose whole captions are contrasted
+    learning_rate: float  # AdamW's
+    muon_rate: float
     weight_decay: float
     warmup: int  # steps
     decay: int  # steps
@@ -80,16 +86,33 @@ def contrastive(images: Tensor, texts: Tensor, scale: Tensor) -> Tensor:  # (b, 
     return (functional.cross_entropy(scores, truth) + functional.cross_entropy(scores.T, truth)) / 2
 
 
+def losses(
+    model: open_clip.CLIP,
+    heads: nn.Linear,
+    pixels: Tensor,  # (b, 3, h, w)
+    captions: Tensor,  # (c, L) compact ids; of the first c pictures
+    prompts: Tensor,  # (values, L) compact ids; of all attributes, one after the other
+    truth: Tensor,  # (attributes, b) which value
+) -> dict[str, Tensor]:  # three times () nats; their sum is minimised
+    """Of whole captions, of single attributes by prompt, and of the same by the linear heads."""
+    sizes = [len(values) for _, values in factors.ATTRIBUTES.values()]
+    images, scale = model.encode_image(pixels), model.logit_scale.exp()
+    texts = functional.normalize(_encode(model, prompts), dim=-1)
+    scores = scale * (functional.normalize(images, dim=-1) @ texts.T)
+    return {
+        "captions": contrastive(images[: len(captions)], _encode(model, captions), scale),
+        "prompts": attribute_loss(scores.split(sizes, dim=1), truth),
+        "heads": attribute_loss(heads(images).split(sizes, dim=1), truth),
+    }
+
+
 def attribute_loss(
-    images: Tensor,  # (b, d) unnormalised
-    texts: dict[str, Tensor],  # attribute -> (values, d) unnormalised
-    truth: dict[str, Tensor],  # attribute -> (b,) which value
-    scale: Tensor,
+    scores: Iterable[Tensor],  # per attribute (b, values)
+    truth: Iterable[Tensor],  # per attribute (b,) which value
 ) -> Tensor:  # () nats
-    """Cross-entropy of each picture's value against the attribute's other values, mean over attributes."""
-    images = functional.normalize(images, dim=-1)
-    scores = {name: scale * images @ functional.normalize(rows, dim=-1).T for name, rows in texts.items()}
-    return torch.stack([functional.cross_entropy(scores[name], truth[name]) for name in scores]).mean()
+    """Cross-entropy of each picture's value against the attribute's other values, summed over attributes."""
+    pairs = zip(scores, truth, strict=True)
+    return torch.stack([functional.cross_entropy(given, value) for given, value in pairs]).sum()
 
 
 def pretrain(
@@ -100,51 +123,46 @@ def pretrain(
     rows = list(frame.itertuples())
     tokenizer = open_clip.SimpleTokenizer(context_length=config["text_cfg"]["context_length"])
     token_ids = vocabulary(tokenizer, rows, recipe.seed)
-    truth = {name: torch.tensor(column.to_numpy()) for name, column in factors.attributes(frame).items()}
-    sizes = [len(values) for _, values in factors.ATTRIBUTES.values()]
+    truth = torch.tensor(factors.attributes(frame).to_numpy().T)  # (attributes, n)
     torch.manual_seed(recipe.seed)
     model = open_clip.CLIP(**config)
     model.token_embedding = nn.Embedding(
         len(token_ids), config["text_cfg"]["width"]
     )  # the used rows, while training
     nn.init.normal_(model.token_embedding.weight, std=0.02)
+    heads = nn.Linear(config["embed_dim"], sum(len(values) for _, values in factors.ATTRIBUTES.values()))
+    learning = nn.ModuleDict({"model": model, "heads": heads})
     mean, std = (
         torch.tensor(x).view(3, 1, 1) for x in (open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD)
     )
 
     cells = list(frame.groupby(["colour", "background"]).indices.values())
-    gains = [p for p in model.parameters() if p.ndim < 2]
-    weights = [p for p in model.parameters() if p.ndim >= 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": weights, "weight_decay": recipe.weight_decay}, {"params": gains, "weight_decay": 0.0}],
-        lr=recipe.learning_rate,
-        betas=(0.9, 0.98),
-    )
+    optimizers = _optimizers(learning, recipe)
+    peaks = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]
     state = paths.store() / "pretraining" / f"{_digest(recipe, config)}.pt"
-    start = _resume(state, model, optimizer)
+    start = _resume(state, learning, optimizers)
     progress = tqdm(range(start, recipe.steps), initial=start, total=recipe.steps, desc="pre-training")
     for step in progress:
         rng = np.random.default_rng([recipe.seed, 2, step])
         batch = _batch(cells, rng, step, recipe)
-        captions = _compact(tokenizer([factors.caption(rows[i], rng) for i in batch]), token_ids)
-        prompts = _compact(tokenizer(_prompts(rng)), token_ids)
+        told = [factors.caption(rows[i], rng) for i in batch[: recipe.captions]]
+        captions, prompts = (_compact(tokenizer(texts), token_ids) for texts in (told, _prompts(rng)))
         pixels = (pictures[batch].float() / 255 - mean) / std
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.learning_rate * _schedule(step, recipe)
-        images, scale = model.encode_image(pixels), model.logit_scale.exp()
-        values = dict(zip(truth, _encode(model, prompts).split(sizes), strict=True))
-        whole = contrastive(images, _encode(model, captions), scale)
-        parts = attribute_loss(images, values, {name: labels[batch] for name, labels in truth.items()}, scale)
-        loss = whole + parts
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        for optimizer, rates in zip(optimizers, peaks, strict=True):
+            for group, peak in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = peak * _schedule(step, recipe)
+        parts = losses(model, heads, pixels, captions, prompts, truth[:, batch])
+        learning.zero_grad()
+        sum(parts.values()).backward()
+        nn.utils.clip_grad_norm_(learning.parameters(), 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
         model.logit_scale.data.clamp_(max=math.log(100))
         if (step + 1) % 100 == 0:
-            progress.write(f"step {step + 1}: captions {whole.item():.3f}, attributes {parts.item():.3f}")
+            said = ", ".join(f"{name} {value.item():.3f}" for name, value in parts.items())
+            progress.write(f"step {step + 1}: {said}")
         if (step + 1) % _KEEP_EVERY == 0:
-            _keep(state, model, optimizer, step + 1)
+            _keep(state, learning, optimizers, step + 1)
     table = nn.Embedding(config["text_cfg"]["vocab_size"], config["text_cfg"]["width"])
     table.weight.data.zero_()[token_ids] = model.token_embedding.weight.data
     model.token_embedding = table
@@ -188,6 +206,18 @@ def _batch(
     return rng.choice(pool, min(recipe.batch, len(pool)), replace=False)
 
 
+def _optimizers(model: nn.Module, recipe: Pretraining) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices inside the transformers; AdamW for embeddings, projections, gains and offsets."""
+    matrices = {name: p for name, p in model.named_parameters() if "resblocks" in name and p.ndim == 2}
+    others = [p for name, p in model.named_parameters() if name not in matrices]
+    return [
+        torch.optim.Muon(
+            matrices.values(), lr=recipe.muon_rate, momentum=0.95, weight_decay=recipe.weight_decay
+        ),
+        torch.optim.AdamW(others, lr=recipe.learning_rate, betas=(0.9, 0.98), weight_decay=0.0),
+    ]
+
+
 def _schedule(step: int, recipe: Pretraining) -> float:
     """Warm-up, a plateau, and a linear decay to zero."""
     return min(1.0, (step + 1) / recipe.warmup, (recipe.steps - step) / recipe.decay)
@@ -197,19 +227,25 @@ def _digest(recipe: Pretraining, config: dict) -> str:
     return sha256(json.dumps([asdict(recipe), config], sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _keep(state, model: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+def _keep(state, learning: nn.Module, optimizers: list[torch.optim.Optimizer], step: int) -> None:
     state.parent.mkdir(parents=True, exist_ok=True)
     partial = state.with_suffix(".partial")
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, partial)
+    kept = {
+        "learning": learning.state_dict(),
+        "optimizers": [o.state_dict() for o in optimizers],
+        "step": step,
+    }
+    torch.save(kept, partial)
     partial.replace(state)
 
 
-def _resume(state, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+def _resume(state, learning: nn.Module, optimizers: list[torch.optim.Optimizer]) -> int:
     if not state.is_file():
         return 0
     kept = torch.load(state, weights_only=True)
-    model.load_state_dict(kept["model"])
-    optimizer.load_state_dict(kept["optimizer"])
+    learning.load_state_dict(kept["learning"])
+    for optimizer, found in zip(optimizers, kept["optimizers"], strict=True):
+        optimizer.load_state_dict(found)
     return kept["step"]
 
 

@@ -29,6 +29,8 @@ from nbformat import NotebookNode
 
 from ask.paths import reports, root, workspace
 
+_PROGRESS_BAR = r"\r[^\r\n\[]*\[[^\]\r\n]*\] *\n?"  # tqdm's; it ends with its clocks in brackets
+
 
 class RunError(Exception):
     """A notebook could not be run to its end; the message is one line."""
@@ -69,6 +71,7 @@ def execute(name: str, out: str, parameters: dict[str, Any]) -> None:
     running.parent.mkdir(parents=True, exist_ok=True)
     options = {"kernel_name": "python3", "language": "python", "cwd": root(), "progress_bar": False}
     options["extra_arguments"] = ["--log-level=CRITICAL"]  # a kernel that is stopped reports an interrupt
+    options["stderr_file"] = sys.stderr  # progress bars and warnings, while they happen
     try:
         papermill.execute_notebook(root() / name, running, parameters, **options)
     except (papermill.PapermillExecutionError, DeadKernelError) as error:
@@ -131,7 +134,9 @@ def _gathered(outputs: list[NotebookNode]) -> list[NotebookNode]:
 
 
 def _by_name(printed: dict[str, NotebookNode]) -> list[NotebookNode]:
-    return [printed[name] for name in sorted(printed, reverse=True)]  # stdout before stderr
+    for output in printed.values():
+        output["text"] = re.sub(_PROGRESS_BAR, "", output.text)
+    return [printed[name] for name in sorted(printed, reverse=True) if printed[name].text]  # stdout first
 
 
 def _stable(output: NotebookNode, number: int) -> NotebookNode:
@@ -166,7 +171,7 @@ def _value(text: str) -> Any:
 
 
 def _set_environment(chosen: str | None) -> None:
-    """What the kernel inherits: where the project is, this environment's own python3, no progress bars."""
+    """What the kernel inherits: where the project is, this environment's own python3, slow progress bars."""
     os.environ["ASK_ROOT"] = str(root())
     if chosen is not None:
         os.environ["ASK_WORKSPACE"] = chosen
@@ -175,7 +180,7 @@ def _set_environment(chosen: str | None) -> None:
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
     os.environ["PYTHONHASHSEED"] = "0"
-    os.environ["TQDM_DISABLE"] = "1"
+    os.environ["TQDM_MININTERVAL"] = "5"
     KernelManager.transport_encryption.default_value = "auto"  # or ipykernel warns of each kernel's plain TCP
 
 

@@ -131,7 +131,8 @@ def save_targets(targets: Targets, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{uuid4().hex}.partial")
     with partial.open("wb") as file:
-        np.savez(file, S=targets.similarity.numpy(), K=targets.kernel.numpy(), groups=targets.groups)
+        arrays = {"S": targets.similarity.numpy(), "K": targets.kernel.numpy(), "groups": targets.groups}
+        np.savez_compressed(file, **arrays)
     os.replace(partial, path)
 
 

@@ -40,7 +40,11 @@ SCENES = {  # the words a caption uses, and the scene's overall colour
 POSES = {"upright": 0.0, "leaning left": -55.0, "leaning right": 55.0}  # degrees, clockwise
 CRITERIA = ("breed", "colour", "pose", "texture", "background")
 
-# how often a caption names each factor: the species' factors most, so that names work zero-shot
+LIGHTS = ("plain", "cold", "warm", "dim", "dim cold", "dim warm", "bright", "bright cold", "bright warm")
+PLACES = ("on the left", "in the middle", "on the right")
+
+# how often a caption names each factor: the species' factors most, so that names work zero-shot; the view's often
+# enough that a student's untrained similarity mixes both
 _CAPTION_RATES = {
     "texture": 0.85,
     "colour": 0.65,
@@ -50,19 +54,23 @@ _CAPTION_RATES = {
     "lobes": 0.6,
     "scale": 0.2,
     "rotation": 0.6,
-    "flip": 0.15,
-    "position": 0.2,
-    "light": 0.3,
-    "background": 0.4,
+    "flip": 0.3,
+    "position": 0.4,
+    "light": 0.6,
+    "background": 0.7,
 }
 
 ATTRIBUTES = {  # a caption that names one attribute, and all values it can take
     "texture": ("{} creature", list(TEXTURES)),
     "colour": ("{} creature", list(COLOURS)),
+    "accent": ("creature with {} marks", list(COLOURS)),
     "silhouette": ("{}", list(SILHOUETTES)),
     "lobes": ("creature with {}", list(LOBES.values())),
     "domain": ("{}", list(DOMAINS.values())),
     "pose": ("creature, {}", list(POSES)),
+    "facing": ("creature, {}", ["facing right", "facing left"]),
+    "place": ("creature, {}", list(PLACES)),
+    "light": ("creature, in {} light", list(LIGHTS)),
     "background": ("creature, {}", [words for words, _ in SCENES.values()]),
 }
 
@@ -158,20 +166,32 @@ def attributes(pictures: pd.DataFrame) -> pd.DataFrame:  # n rows, one column an
     said = {
         "texture": pictures["texture"],
         "colour": pictures["colour"],
+        "accent": pictures["accent"],
         "silhouette": pictures["silhouette"],
         "lobes": pictures["lobes"].map(LOBES),
         "domain": pictures["domain"].map(DOMAINS),
         "pose": pictures["rotation"].map(pose),
+        "facing": pictures["flip"].map({0: "facing right", 1: "facing left"}),
+        "place": pictures["x"].map(place),
+        "light": [light(*row) for row in pictures[["brightness", "warmth"]].to_numpy()],
         "background": pictures["background"].map(lambda scene: SCENES[scene][0]),
     }
-    return pd.DataFrame({name: said[name].map(values.index) for name, (_, values) in ATTRIBUTES.items()})
+    return pd.DataFrame(
+        {name: [values.index(word) for word in said[name]] for name, (_, values) in ATTRIBUTES.items()},
+        pictures.index,
+    )
 
 
 def light(brightness: float, warmth: float) -> str:
-    """The light in words: dim or bright, cold or warm; "plain light" in between."""
+    """The light in words: dim or bright, cold or warm; "plain" in between."""
     level = "dim" if brightness < 0.82 else "bright" if brightness > 1.05 else ""
     tone = "cold" if warmth < -0.35 else "warm" if warmth > 0.35 else ""
-    return f"{level} {tone}".strip() + " light" if level or tone else "plain light"
+    return f"{level} {tone}".strip() or "plain"
+
+
+def place(x: float) -> str:
+    """Where in the picture a creature is, from its centre in half-frames."""
+    return PLACES[int(np.digitize(x, (-0.06, 0.06)))]
 
 
 def caption(row, rng: np.random.Generator) -> str:
@@ -195,8 +215,8 @@ def caption(row, rng: np.random.Generator) -> str:
     view = {
         "rotation": pose(row.rotation),
         "flip": "facing left" if row.flip else "facing right",
-        "position": "on the left" if row.x < -0.06 else "on the right" if row.x > 0.06 else "in the middle",
-        "light": f"in {light(row.brightness, row.warmth)}",
+        "position": place(row.x),
+        "light": f"in {light(row.brightness, row.warmth)} light",
         "background": SCENES[row.background][0],
     }
     opening = ("a photo of a ", "a picture of a ", "a ")[rng.choice(3, p=(0.6, 0.2, 0.2))]
@@ -221,8 +241,8 @@ def similarity(
 def _breed(a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:
     lobes = 1 - np.abs(a.lobes.to_numpy(float) - b.lobes.to_numpy(float)) / max(LOBES)
     coat = 0.6 * _hues("colour", a, b) + 0.4 * _hues("accent", a, b)
-    body = 0.14 * _kin("silhouette", a, b) + 0.05 * lobes + 0.41 * _kin("texture", a, b) + 0.40 * coat
-    return body**1.5 * np.where(_same("domain", a, b), 1.0, 0.7)
+    body = 0.28 * _kin("silhouette", a, b) + 0.10 * lobes + 0.32 * _kin("texture", a, b) + 0.30 * coat
+    return body * np.where(_same("domain", a, b), 1.0, 0.7)
 
 
 def _colour(a: pd.DataFrame, b: pd.DataFrame) -> np.ndarray:

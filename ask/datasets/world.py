@@ -85,7 +85,7 @@ def encoded(rows: pd.DataFrame, seed: int) -> list[tuple[str, bytes]]:  # (path,
     ):
         drawn = Image.fromarray(render.picture(row, np.random.default_rng([seed, i])))
         buffer = io.BytesIO()
-        drawn.save(buffer, "JPEG", quality=90, subsampling=1)
+        drawn.save(buffer, "JPEG", quality=85, subsampling=1)
         pack.append((row.path, buffer.getvalue()))
     return pack
 

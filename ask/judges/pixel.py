@@ -16,7 +16,7 @@ from ask.judges import JudgeError, Pair, Reply
 from ask.judges.replies import digit_probabilities, replies
 
 CRITERION = "colour and lighting"
-RULE = 1  # raise it whenever the same pictures come to get other scores; a test notices
+RULE = 2  # raise it whenever the same pictures come to get other scores; a test notices
 SIDE = 64  # pixels; whole-picture colour and light need no more
 VIVID = (0.02, 0.05, 0.10)  # chroma: not grey, coloured, vivid
 # One step of each measurement: near its standard deviation over 600 photographs of dogs. Levels and vividness

@@ -7,7 +7,7 @@ import numpy as np
 
 from ask.judges import DIGITS, Reply
 
-DECIMALS = 5  # an interface returns so many; it also keeps the last bits of a processor out of the answers
+DECIMALS = 4  # so many say all there is to say; it also keeps the last bits of a processor out of the answers
 
 
 def digit_probabilities(

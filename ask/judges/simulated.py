@@ -4,6 +4,8 @@ Its opinion of a pair is the criterion's true similarity, bent by everything tha
 
     noise       normal error per pair, in digits; the same in either order
     order_bias  normal preference per picture, in digits, for the picture shown first
+    steepness   of a logistic curve that bends opinions towards "different" and "the same"; 0 bends nothing
+    middle      similarity that this curve leaves half-way: the lower, the more lenient the judge
     indefinite  share of the opinion that a fair coin per pair decides: A like B, B like C, A unlike C
     spread      width of the digit distribution, in digits
     heaping     pull of the favourite digits ``favours``, in nats
@@ -19,16 +21,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
+from scipy.special import expit, ndtri
 
 from ask.datasets import factors
 from ask.judges import JudgeError, Pair, Reply
 from ask.judges.replies import digit_probabilities, replies
 
-RULE = 1  # raise it whenever the same settings come to give other answers; a test notices
+RULE = 2  # raise it whenever the same settings come to give other answers; a test notices
 DEFAULTS = {
     "noise": 0.0,
     "order_bias": 0.0,
+    "steepness": 0.0,
+    "middle": 0.5,
     "indefinite": 0.0,
     "spread": 1.0,
     "heaping": 0.0,
@@ -93,6 +97,9 @@ class Simulated:
     ) -> np.ndarray:  # (n,) in [0, 1]
         rows = [[p.first_row for p in pairs], [p.second_row for p in pairs]]
         alike = factors.similarity(self.criterion, *(self._manifest.iloc[row] for row in rows))
+        if k := self.settings["steepness"]:
+            low, high, bent = (expit(k * (x - self.settings["middle"])) for x in (0.0, 1.0, alike))
+            alike = (bent - low) / (high - low)
         coin = self._draw("coin", *_unordered(first, second)) < 0.5
         return (1 - self.settings["indefinite"]) * alike + self.settings["indefinite"] * coin
 
@@ -112,7 +119,7 @@ def _settings(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
             f"judge {name} has no setting {unknown[0]!r}; a simulated judge knows {', '.join(DEFAULTS)}"
         )
     settings = DEFAULTS | given
-    for key in ("noise", "order_bias", "indefinite", "spread", "heaping"):
+    for key in ("noise", "order_bias", "steepness", "middle", "indefinite", "spread", "heaping"):
         value = settings[key]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
             raise JudgeError(f"{key} of judge {name} must be a number >= 0, but is {value!r}")
