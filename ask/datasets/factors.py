@@ -157,7 +157,7 @@ def name(row) -> str:
 
 
 def pose(rotation: float) -> str:
-    """The nearest of the four named poses to a rotation in degrees."""
+    """The nearest of the three named poses to a rotation in degrees."""
     return min(POSES, key=lambda p: abs((rotation - POSES[p] + 180) % 360 - 180))
 
 
