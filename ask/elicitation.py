@@ -5,6 +5,7 @@ pairs among them, `estimate` the price; `elicit` asks for what is not yet known,
 of judgments.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ask.journal import Answers, Journal, read_snapshot
+from ask.journal import Answers, Journal, asking_lock, read_snapshot
 from ask.judges import Judge, JudgeError, Pair, Reply
 from ask.judges.table import to_columns, write_json, write_table
 from ask.judges.verdict import PROBABILITIES, verdicts
@@ -165,46 +166,82 @@ class Elicited:
     reused: int  # pairs whose answers were already stored or published
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    done: int  # pairs answered in this run
+    total: int  # pairs that had no answer when it began
+    cost: int  # micro-dollars in this run
+    trouble: Counter[str]  # what went wrong, by kind
+
+
 def elicit(
     judge: Judge,
     pairs: Sequence[Pair],
     *,
     store: Path,
     published: Path | None = None,
-    progress: Callable[[int, int], None] | None = None,  # called with pairs answered and pairs to ask
+    progress: Callable[[Progress], None] | None = None,  # called as answers come, in whatever thread
 ) -> Elicited:
     """A judgment for every pair: from the store or the snapshot if there, else from the judge.
 
-    Answers are stored batch by batch before anything else happens to them, so a run that is killed goes on
+    Answers are stored as they come, before anything else happens to them, so a run that is killed goes on
     where it stopped. A second process that needs the same judge waits for the first, then looks again.
 
     Raises:
-        JudgeError: if the judge returns another number of replies than it was given pairs.
+        JudgeError: if the judge leaves pairs without a reply; what it did answer is stored.
     """
-    journal = Journal(store, judge.identity)
-    answers = read_snapshot(published, judge.identity) if published else {}
-    answers |= journal.read()
+    answers = _stored(judge, store, published)
     asked = 0
     if _missing(pairs, answers):
-        with journal.lock():
-            answers |= journal.read()
-            missing = _missing(pairs, answers)
-            for start in range(0, len(missing), judge.batch_size):
-                batch = missing[start : start + judge.batch_size]
-                replies = judge.ask(batch)
-                if len(replies) != len(batch):
-                    raise JudgeError(
-                        f"judge {judge.identity['name']} gave {len(replies)} replies to {len(batch)} pairs"
-                    )
-                journal.append(batch, replies)
-                answers |= {
-                    (pair.first, pair.second): reply for pair, reply in zip(batch, replies, strict=True)
-                }
-                asked += len(batch)
-                if progress:
-                    progress(asked, len(missing))
-    table = _judgments(pairs, [answers[pair.first, pair.second] for pair in pairs])
+        with asking_lock(store, judge.identity):
+            asked = len(_missing(pairs, _stored(judge, store, published)))
+            judge.settle(pairs)
+            answers = _stored(judge, store, published)
+            _ask(judge, _missing(pairs, answers), answers, store, progress)
+    if left := len(_missing(pairs, answers)):
+        kinds = ", ".join(f"{kind} {count}" for kind, count in judge.trouble.most_common())
+        raise JudgeError(
+            f"judge {judge.identity['name']} left {left} of {len(pairs)} pairs without an answer ({kinds}); "
+            "everything else is stored, run again to ask about these"
+        )
+    replies = [answers[pair.first, pair.second] for pair in pairs]
+    table = _judgments(pairs, replies, declared=judge.identity.get("method"))
     return Elicited(table, judge.identity, asked, len(table) - asked)
+
+
+def _stored(judge: Judge, store: Path, published: Path | None) -> Answers:
+    """What is known; where store and snapshot differ, the store's."""
+    snapshot = read_snapshot(published, judge.identity) if published else {}
+    return snapshot | Journal(store, judge.identity).read()
+
+
+def _ask(
+    judge: Judge,
+    missing: Sequence[Pair],
+    answers: Answers,  # grows
+    store: Path,
+    progress: Callable[[Progress], None] | None,
+) -> None:
+    done = cost = 0
+
+    def keep(pairs: Sequence[Pair], replies: Sequence[Reply]) -> None:
+        nonlocal done, cost
+        journal.append(pairs, replies)
+        answers.update(zip(((pair.first, pair.second) for pair in pairs), replies, strict=True))
+        done, cost = done + len(pairs), cost + sum(reply.cost for reply in replies)
+        if progress:
+            progress(Progress(done, len(missing), cost, judge.trouble))
+
+    with Journal(store, judge.identity) as journal:
+        if judge.concurrency and missing:
+            journal.note(judge.concurrency)
+        try:
+            judge.ask(missing, keep)
+        finally:
+            if judge.concurrency and missing:
+                journal.note(judge.doubtful)
 
 
 def export(elicited: Elicited, folder: Path) -> None:
@@ -222,7 +259,7 @@ def _missing(pairs: Iterable[Pair], answers: Answers) -> list[Pair]:
     return list(missing.values())
 
 
-def _judgments(pairs: Sequence[Pair], replies: Sequence[Reply]) -> pd.DataFrame:
+def _judgments(pairs: Sequence[Pair], replies: Sequence[Reply], declared: str | None) -> pd.DataFrame:
     columns = to_columns(replies)
     shown = pd.DataFrame(
         {
@@ -232,9 +269,10 @@ def _judgments(pairs: Sequence[Pair], replies: Sequence[Reply]) -> pd.DataFrame:
             "second_row": np.array([pair.second_row for pair in pairs], np.int64),
         }
     )
-    read = verdicts(columns[PROBABILITIES].to_numpy(), columns["reply"].tolist())
+    texts = ["" if reply.reason else reply.text for reply in replies]
+    read = verdicts(columns[PROBABILITIES].to_numpy(), texts, declared)
     table = pd.concat(
         [shown, read[["score", "method"]], columns[PROBABILITIES], read[["mass", "entropy"]]], axis=1
     )
-    table = pd.concat([table, columns[["reply", "provider", "tokens", "cost"]]], axis=1)
+    table = pd.concat([table, columns.drop(columns=PROBABILITIES)], axis=1)
     return table.sort_values(["first_hash", "second_hash"], ignore_index=True)

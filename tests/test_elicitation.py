@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ask import elicitation
 from ask.elicitation import (
     GroupError,
     dense_pairs,
@@ -20,8 +21,8 @@ from ask.elicitation import (
     stratified_groups,
     swapped,
 )
-from ask.journal import Journal, publish
-from ask.judges import JudgeError, Pair, Reply
+from ask.journal import asking_lock, publish
+from ask.judges import Computed, JudgeError, Pair, Reply
 
 PAPER = [f"breed-{row // 40:02}" for row in range(1000)]  # 25 classes of 40 images
 
@@ -30,7 +31,7 @@ def named(rows: int) -> list[str]:
     return [hashlib.sha256(str(row).encode()).hexdigest() for row in range(rows)]
 
 
-class Recorder:
+class Recorder(Computed):
     """Answers from the hashes and remembers what it was asked."""
 
     def __init__(self, name="recorder", batch_size=3, breaks_after=None):
@@ -38,7 +39,7 @@ class Recorder:
         self.batch_size, self.breaks_after = batch_size, breaks_after
         self.asked: list[Pair] = []
 
-    def ask(self, pairs):
+    def answer(self, pairs):
         if self.breaks_after is not None and len(self.asked) >= self.breaks_after:
             raise KeyboardInterrupt
         self.asked += pairs
@@ -163,7 +164,7 @@ PAIRS = dense_pairs([range(5)], named(5))
 
 def test_every_pair_is_asked_once_and_then_never_again(tmp_path):
     judge, seen = Recorder(), []
-    first = elicit(judge, PAIRS, store=tmp_path, progress=lambda done, total: seen.append((done, total)))
+    first = elicit(judge, PAIRS, store=tmp_path, progress=lambda p: seen.append((p.done, p.total)))
     assert (first.asked, first.reused) == (10, 0)
     assert seen == [(3, 10), (6, 10), (9, 10), (10, 10)]
     again = elicit(judge, PAIRS[::-1], store=tmp_path)
@@ -221,11 +222,11 @@ from test_elicitation import PAIRS, Recorder
 from ask.elicitation import elicit
 
 class Slow(Recorder):
-    def ask(self, pairs):
+    def answer(self, pairs):
         if len(self.asked) >= 6:
             print("deep in the third batch", flush=True)
             time.sleep(600)
-        return super().ask(pairs)
+        return super().answer(pairs)
 
 elicit(Slow(), PAIRS, store=Path(sys.argv[1]))
 """
@@ -246,14 +247,12 @@ def test_a_kill_costs_only_the_batch_in_flight(tmp_path):
 
 
 def test_what_another_process_bought_while_this_one_waited_is_not_asked_again(tmp_path, monkeypatch):
-    enter = Journal.lock
-
-    def other_buys_first(journal):
-        monkeypatch.setattr(Journal, "lock", enter)
+    def other_buys_first(store, identity):
+        monkeypatch.setattr(elicitation, "asking_lock", asking_lock)
         elicit(Recorder(), PAIRS[:7], store=tmp_path)
-        return enter(journal)
+        return asking_lock(store, identity)
 
-    monkeypatch.setattr(Journal, "lock", other_buys_first)
+    monkeypatch.setattr(elicitation, "asking_lock", other_buys_first)
     waiting = Recorder()
     assert elicit(waiting, PAIRS, store=tmp_path).asked == 3
     assert waiting.asked == PAIRS[7:]
@@ -261,14 +260,14 @@ def test_what_another_process_bought_while_this_one_waited_is_not_asked_again(tm
 
 def test_a_judge_that_miscounts_is_stopped(tmp_path):
     judge = Recorder()
-    judge.ask = lambda pairs: []
+    judge.answer = lambda pairs: []
     with pytest.raises(JudgeError, match="judge recorder gave 0 replies to 3 pairs"):
         elicit(judge, PAIRS, store=tmp_path)
 
 
 def test_a_garbled_reply_is_kept_counted_and_not_asked_again(tmp_path):
     judge = Recorder(batch_size=10)
-    judge.ask = lambda pairs: [Reply({}, "no idea", "test")] * 9 + [Reply({}, "4", "test")]
+    judge.answer = lambda pairs: [Reply({}, "no idea", "test")] * 9 + [Reply({}, "4", "test")]
     table = elicit(judge, PAIRS, store=tmp_path).judgments
     assert table["method"].value_counts().to_dict() == {"none": 9, "parsed": 1}
     assert table["score"].count() == 1

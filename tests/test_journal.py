@@ -5,7 +5,16 @@ import time
 import pandas as pd
 import pytest
 
-from ask.journal import DamagedJournalWarning, Journal, digest, pair_key, publish, read_snapshot
+from ask.digest import sha256
+from ask.journal import (
+    DamagedJournalWarning,
+    Journal,
+    asking_lock,
+    identities,
+    pair_key,
+    publish,
+    read_snapshot,
+)
 from ask.judges import Pair, Reply
 
 IDENTITY = {"kind": "test", "name": "Some Judge", "criterion": "colour & light", "seed": 1}
@@ -35,7 +44,7 @@ def test_nothing_is_created_by_looking(tmp_path):
 def test_the_folder_names_judge_criterion_and_identity(tmp_path):
     journal = Journal(tmp_path, IDENTITY)
     journal.append(PAIRS, REPLIES)
-    place = tmp_path / "judgments" / "some-judge" / "colour-light" / digest(IDENTITY)[:16]
+    place = tmp_path / "judgments" / "some-judge" / "colour-light" / sha256(IDENTITY)[:16]
     assert json.loads((place / "identity.json").read_text()) == IDENTITY
     assert [path.suffix for path in shards(journal)] == [".jsonl"]
     with pytest.raises(ValueError, match="a judge needs a name and a criterion with letters or digits"):
@@ -48,10 +57,10 @@ def test_another_identity_shares_nothing(tmp_path):
 
 
 def test_the_key_depends_on_identity_pictures_and_order_and_on_nothing_else():
-    identity = digest(IDENTITY)
-    assert identity == digest(dict(reversed(IDENTITY.items())))
+    identity = sha256(IDENTITY)
+    assert identity == sha256(dict(reversed(IDENTITY.items())))
     keys = [pair_key(identity, "a", "b"), pair_key(identity, "b", "a"), pair_key(identity, "a", "c")]
-    keys.append(pair_key(digest(IDENTITY | {"seed": 2}), "a", "b"))
+    keys.append(pair_key(sha256(IDENTITY | {"seed": 2}), "a", "b"))
     assert len(set(keys)) == 4
     assert pair_key(identity, "a", "b") == keys[0]
 
@@ -115,7 +124,7 @@ def test_damage_inside_is_reported_and_costs_only_its_own_line(tmp_path, damage)
 
 
 def hold(store, started):
-    with Journal(store, IDENTITY).lock():
+    with asking_lock(store, IDENTITY):
         started.set()
         time.sleep(0.5)
         Journal(store, IDENTITY).append(PAIRS, REPLIES)
@@ -127,10 +136,7 @@ def test_a_second_process_waits_for_the_first_and_then_sees_its_answers(tmp_path
     first = context.Process(target=hold, args=(tmp_path, started))
     first.start()
     assert started.wait(60)
-    journal = Journal(
-        tmp_path, IDENTITY | {"seed": 2}
-    )  # the lock is the judge's and criterion's, not the seed's
-    with journal.lock():
+    with asking_lock(tmp_path, IDENTITY | {"seed": 2}):  # the judge's and criterion's, not the seed's
         assert Journal(tmp_path, IDENTITY).read() == ANSWERS
     first.join()
     assert first.exitcode == 0
@@ -169,3 +175,46 @@ def test_a_chosen_part_of_the_store_is_published(tmp_path):
         Journal(tmp_path, identity).append(PAIRS, REPLIES)
     assert len(publish(tmp_path, tmp_path / "chosen", [IDENTITY])) == 1
     assert len(publish(tmp_path, tmp_path / "all")) == 2
+
+
+def test_many_small_additions_share_one_open_file_and_all_are_readable_at_once(tmp_path):
+    with Journal(tmp_path, IDENTITY) as journal:
+        for pair, reply in zip(PAIRS, REPLIES, strict=True):
+            journal.append([pair], [reply])
+            assert Journal(tmp_path, IDENTITY).read()[pair.first, pair.second] == reply
+    assert len(shards(journal)) == 1
+
+
+def test_what_may_have_been_paid_in_vain_is_the_last_note_of_every_writer(tmp_path):
+    with Journal(tmp_path, IDENTITY) as killed:
+        killed.note(64)
+        killed.append(PAIRS[:1], REPLIES[:1])
+    with Journal(tmp_path, IDENTITY) as ended:
+        ended.note(64)
+        ended.append(PAIRS[1:], REPLIES[1:])
+        ended.note(2)
+    assert ended.doubtful() == 66
+    assert ended.read() == ANSWERS
+
+
+BODY = {"choices": [{"message": {"content": "7"}}], "provider": "x", "usage": {"prompt_tokens": 3}}
+
+
+def test_what_a_server_said_is_stored_as_it_is_and_read_anew(tmp_path):
+    bought = Reply({}, "7", "x", 3, 9, "", BODY)
+    journal = Journal(tmp_path, IDENTITY)
+    journal.append(PAIRS[:2], [bought, Reply({}, "", "", cost=0, reason="bad_image")])
+    assert journal.read() == {("a", "b"): bought, ("b", "a"): Reply({}, "", "", reason="bad_image")}
+    publish(tmp_path, tmp_path / "snapshot")
+    assert read_snapshot(tmp_path / "snapshot", IDENTITY) == journal.read()
+
+
+def test_the_identities_of_a_judge_and_criterion_are_found_in_store_and_snapshot(tmp_path):
+    Journal(tmp_path / "store", IDENTITY).append(PAIRS, REPLIES)
+    Journal(tmp_path / "other", IDENTITY | {"seed": 2}).append(PAIRS, REPLIES)
+    publish(tmp_path / "other", tmp_path / "snapshot")
+    found = identities(
+        tmp_path / "store", tmp_path / "snapshot", name="Some Judge", criterion="colour & light"
+    )
+    assert [one["seed"] for one in found] == [1, 2]
+    assert identities(tmp_path / "store", None, name="Some Judge", criterion="else") == []

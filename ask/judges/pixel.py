@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from ask.datasets.pictures import Pictures
-from ask.judges import JudgeError, Pair, Reply
+from ask.judges import Computed, JudgeError, Pair, Reply
 from ask.judges.replies import digit_probabilities, replies
 
 CRITERION = "colour and lighting"
@@ -42,7 +42,7 @@ _TO_OKLAB = np.array(
 )
 
 
-class Pixel:
+class Pixel(Computed):
     """Scores pairs by `similarity`; measures each picture once.
 
     Raises:
@@ -81,7 +81,7 @@ class Pixel:
         self._pictures, self._paths = pictures, paths
         self._measured: dict[str, np.ndarray] = {}
 
-    def ask(self, pairs: list[Pair]) -> list[Reply]:
+    def answer(self, pairs: Sequence[Pair]) -> list[Reply]:
         """One reply per pair, in order.
 
         Raises:

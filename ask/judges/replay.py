@@ -1,15 +1,16 @@
 """A judge that only remembers: it answers from a folder of judgments and never asks."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from ask.judges import JudgeError, Pair, Reply
+from ask.judges import Computed, JudgeError, Pair, Reply
 from ask.judges.table import from_columns
 
 
-class Replay:
+class Replay(Computed):
     """Answers from a folder that `elicitation.export` or `journal.publish` wrote, under the same identity.
 
     Raises:
@@ -36,7 +37,7 @@ class Replay:
             shown = zip(table["first_hash"], table["second_hash"], strict=True)
             self._replies |= dict(zip(shown, from_columns(table), strict=True))
 
-    def ask(self, pairs: list[Pair]) -> list[Reply]:
+    def answer(self, pairs: Sequence[Pair]) -> list[Reply]:
         """One reply per pair, in order.
 
         Raises:

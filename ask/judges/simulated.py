@@ -24,7 +24,7 @@ import pandas as pd
 from scipy.special import expit, ndtri
 
 from ask.datasets import factors
-from ask.judges import JudgeError, Pair, Reply
+from ask.judges import Computed, JudgeError, Pair, Reply
 from ask.judges.replies import digit_probabilities, replies
 
 RULE = 2  # raise it whenever the same settings come to give other answers; a test notices
@@ -41,7 +41,7 @@ DEFAULTS = {
 }
 
 
-class Simulated:
+class Simulated(Computed):
     """A judge of the miniature world; see the module for its ``entry`` in the catalogue.
 
     Raises:
@@ -76,7 +76,7 @@ class Simulated:
         self._manifest = manifest
         self._stream = f"{name}/{criterion}/{seed}"
 
-    def ask(self, pairs: list[Pair]) -> list[Reply]:
+    def answer(self, pairs: Sequence[Pair]) -> list[Reply]:
         """One reply per pair, in order."""
         first, second = (_words(hashes) for hashes in ([p.first for p in pairs], [p.second for p in pairs]))
         mean = 1 + (self.scale - 1) * self._opinion(pairs, first, second)

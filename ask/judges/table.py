@@ -16,17 +16,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ask.judges import DIGITS, Reply
+from ask.judges.chat import read_reply
 from ask.judges.verdict import PROBABILITIES
 
 
 def to_columns(replies: Sequence[Reply]) -> pd.DataFrame:  # n rows: p1..p9, reply, provider, tokens, cost
-    """One row per reply; a digit that was not returned is nan."""
+    """One row per reply; a digit that was not returned is nan.
+
+    Where servers were asked, ``reason`` and ``body`` (JSON) follow, so that another reading never means
+    asking again.
+    """
     digits = [[reply.digits.get(digit, np.nan) for digit in DIGITS] for reply in replies]
     table = pd.DataFrame(np.array(digits, float).reshape(-1, len(DIGITS)), columns=PROBABILITIES)
     table["reply"] = [reply.text for reply in replies]
     table["provider"] = [reply.provider for reply in replies]
     table["tokens"] = np.array([reply.tokens for reply in replies], np.int64)
     table["cost"] = np.array([reply.cost for reply in replies], np.int64)
+    if any(reply.body or reply.reason for reply in replies):
+        table["reason"] = [reply.reason for reply in replies]
+        table["body"] = [json.dumps(reply.body, sort_keys=True) if reply.body else "" for reply in replies]
     return table
 
 
@@ -36,8 +44,16 @@ def from_columns(
     """The replies that `to_columns` made the table from."""
     rows = table[PROBABILITIES].to_numpy(float).tolist()
     shown = [{digit: p for digit, p in zip(DIGITS, row, strict=True) if p == p} for row in rows]
-    rest = (table[column].tolist() for column in ("reply", "provider", "tokens", "cost"))
-    return [Reply(*fields) for fields in zip(shown, *rest, strict=True)]
+    rest = [
+        table[column].tolist()
+        for column in ("reply", "provider", "tokens", "cost", "reason")
+        if column in table
+    ]
+    replies = [Reply(*fields) for fields in zip(shown, *rest, strict=True)]
+    if "body" not in table:
+        return replies
+    bodies = [json.loads(body) if body else None for body in table["body"]]
+    return [read_reply(b, r.cost) if b else r for b, r in zip(bodies, replies, strict=True)]
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:

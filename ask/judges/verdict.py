@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ask.judges import DIGITS
+from ask.judges.text import find_digit
 
 PROBABILITIES = [f"p{digit}" for digit in DIGITS]  # columns of a table of judgments
 
@@ -45,8 +46,7 @@ RULES = {"expected": expected, "rounded": rounded, "argmax": argmax}
 
 def parsed(text: str) -> float:
     """The digit that an answer consists of, nan if it is anything else: a garbled answer is data."""
-    answer = text.strip()
-    return float(answer) if len(answer) == 1 and answer in DIGITS else float("nan")
+    return float(find_digit(text).digit or "nan")
 
 
 def mass(
@@ -72,15 +72,18 @@ def entropy(
 def verdicts(
     digits: np.ndarray,  # (n, V)
     texts: list[str],  # n answers
+    declared: str | None = None,  # expected or parsed: how all of a judge's replies are to be read
 ) -> pd.DataFrame:  # n rows: score, method, mass, entropy
     """Score and certainty of each reply.
 
     ``method`` says where the score is from: ``expected`` digit, ``parsed`` text, or ``none``, whose score is
-    nan.
+    nan. A reply that cannot be read as declared keeps its method, to be counted, and has no score.
     """
-    score, read = expected(digits), np.array([parsed(text) for text in texts])
+    score, read = expected(digits), np.array([parsed(text) for text in texts], float)
+    if declared == "parsed":
+        score = np.full_like(score, np.nan)
     method = np.where(~np.isnan(score), "expected", np.where(~np.isnan(read), "parsed", "none"))
-    score = np.where(method == "expected", score, read)
+    score = np.where(method == "expected", score, np.nan if declared == "expected" else read)
     return pd.DataFrame({"score": score, "method": method, "mass": mass(digits), "entropy": entropy(digits)})
 
 

@@ -40,7 +40,7 @@ def score(replies) -> list[float]:
 
 def test_like_colours_score_high_and_unlike_ones_low(folder):
     asked = [pair(folder, "red", other) for other in ("brick", "blue", "night")]
-    brick, blue, night = score(pixel(folder).ask(asked))
+    brick, blue, night = score(pixel(folder).answer(asked))
     assert brick > 6
     assert max(blue, night) < 2.5
 
@@ -53,7 +53,9 @@ def test_light_counts_beside_colour():
 def test_neither_size_nor_order_changes_the_verdict(folder):
     image = picture(COLOURS["red"], grain=0)
     assert measure(image.resize((640, 480))) == pytest.approx(measure(image), abs=1e-6)
-    one, other = (pixel(folder).ask([pair(folder, *names)]) for names in (("red", "blue"), ("blue", "red")))
+    one, other = (
+        pixel(folder).answer([pair(folder, *names)]) for names in (("red", "blue"), ("blue", "red"))
+    )
     assert one == other
 
 
@@ -71,8 +73,8 @@ def test_each_picture_is_opened_once(folder, monkeypatch):
     asked = [pair(folder, "red", "blue"), pair(folder, "red", "night"), pair(folder, "blue", "night")]
     monkeypatch.setattr(folder, "load", lambda path: opened.append(path) or load(path))
     eye = pixel(folder)
-    eye.ask(asked)
-    eye.ask(asked)
+    eye.answer(asked)
+    eye.answer(asked)
     assert sorted(opened) == ["blue.png", "night.png", "red.png"]
 
 

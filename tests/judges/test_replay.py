@@ -2,20 +2,20 @@ import pytest
 
 from ask.elicitation import elicit, export
 from ask.journal import publish
-from ask.judges import JudgeError, Pair, Reply
+from ask.judges import Computed, JudgeError, Pair, Reply
 from ask.judges.replay import Replay
 from ask.judges.table import write_json
 
 PAIRS = [Pair("a", "b", 0, 1), Pair("a", "c", 0, 2), Pair("b", "c", 1, 2)]
 
 
-class Constant:
+class Constant(Computed):
     batch_size = 2
 
     def __init__(self, name="constant"):
         self.identity = {"kind": "constant", "name": name, "criterion": "any"}
 
-    def ask(self, pairs):
+    def answer(self, pairs):
         return [Reply({"7": 0.5}, "7", "here", 3, 4)] * len(pairs)
 
 
@@ -30,12 +30,12 @@ def exported(tmp_path):
 def test_it_answers_as_the_judge_did_and_under_its_identity(exported, place):
     replay = Replay(exported / place)
     assert replay.identity == Constant().identity
-    assert replay.ask(PAIRS[::-1]) == Constant().ask(PAIRS)
+    assert replay.answer(PAIRS[::-1]) == Constant().answer(PAIRS)
 
 
 def test_a_missing_pair_is_an_error_that_counts_and_advises(exported):
     with pytest.raises(JudgeError) as refusal:
-        Replay(exported / "out").ask([*PAIRS, Pair("b", "a", 1, 0), Pair("a", "d", 0, 3)])
+        Replay(exported / "out").answer([*PAIRS, Pair("b", "a", 1, 0), Pair("a", "d", 0, 3)])
     assert str(refusal.value) == (
         f"2 of 5 pairs are not among the 3 judgments in {exported / 'out'}; "
         "ask judge constant itself, or plan only pairs that it has scored"

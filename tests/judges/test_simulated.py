@@ -8,8 +8,8 @@ import torch
 from scipy.stats import spearmanr
 
 from ask.datasets import factors
+from ask.digest import sha256
 from ask.elicitation import dense_pairs, stratified_groups, swapped
-from ask.journal import digest
 from ask.judges import JudgeError
 from ask.judges.simulated import Simulated
 from ask.judges.table import to_columns
@@ -47,7 +47,7 @@ def judge(world, entry=SHARP, criterion="breed", name="one", seed=0) -> Simulate
 
 
 def digits(judge, pairs) -> np.ndarray:
-    return to_columns(judge.ask(pairs))[PROBABILITIES].to_numpy()
+    return to_columns(judge.answer(pairs))[PROBABILITIES].to_numpy()
 
 
 def truth(world, pairs, criterion="breed"):
@@ -78,11 +78,11 @@ def test_order_bias_changes_sign_with_the_order(world, pairs):
 
 
 def test_an_answer_depends_on_nothing_but_the_pair(world, pairs):
-    asked = judge(world, SHARP | {"noise": 0.5}).ask(pairs)
-    again = judge(world, SHARP | {"noise": 0.5}).ask(pairs[::-1])
+    asked = judge(world, SHARP | {"noise": 0.5}).answer(pairs)
+    again = judge(world, SHARP | {"noise": 0.5}).answer(pairs[::-1])
     assert again[::-1] == asked
-    assert judge(world, SHARP | {"noise": 0.5}, seed=1).ask(pairs) != asked
-    assert judge(world, SHARP | {"noise": 0.5}, name="two").ask(pairs) != asked
+    assert judge(world, SHARP | {"noise": 0.5}, seed=1).answer(pairs) != asked
+    assert judge(world, SHARP | {"noise": 0.5}, name="two").answer(pairs) != asked
 
 
 def test_another_spread_keeps_the_same_noise(world, pairs):
@@ -127,7 +127,7 @@ def matrix(opinionated, group, hashes) -> torch.Tensor:
 
 def test_a_judge_without_log_probabilities_says_its_likeliest_digit(world, pairs):
     shown = argmax(digits(judge(world), pairs))
-    hidden = judge(world, SHARP | {"logprobs": False}).ask(pairs)
+    hidden = judge(world, SHARP | {"logprobs": False}).answer(pairs)
     assert all(reply.digits == {} for reply in hidden)
     assert [int(reply.text) for reply in hidden] == shown.tolist()
 
@@ -141,9 +141,9 @@ def test_the_identity_is_plain_json_and_holds_all_that_matters(world):
         judge(world, criterion="pose"),
         judge(world, name="two"),
     ]
-    assert len({digest(other.identity) for other in others} | {digest(one)}) == 5
+    assert len({sha256(other.identity) for other in others} | {sha256(one)}) == 5
     spelled_out = judge(world, {"spread": 0.6, "noise": 0, "logprobs": True})
-    assert digest(spelled_out.identity) == digest(one)
+    assert sha256(spelled_out.identity) == sha256(one)
 
 
 def test_another_similarity_rule_is_another_judge(world, monkeypatch):
@@ -155,7 +155,7 @@ def test_another_similarity_rule_is_another_judge(world, monkeypatch):
 def test_the_answers_under_this_rule_version_are_pinned(world, pairs, monkeypatch):
     monkeypatch.setattr(factors, "similarity", lambda criterion, a, b: np.linspace(0, 1, len(a)))
     entry = {"noise": 0.4, "order_bias": 0.2, "indefinite": 0.1, "heaping": 1.0}
-    shown = [(reply.digits, reply.text) for reply in judge(world, entry).ask(pairs[:200])]
+    shown = [(reply.digits, reply.text) for reply in judge(world, entry).answer(pairs[:200])]
     found = hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]
     assert found == "d58b45401e85120e", (
         "the rule changed: raise RULE in ask/judges/simulated.py, then pin this"
