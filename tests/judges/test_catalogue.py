@@ -35,8 +35,11 @@ def test_every_kind_opens(opened, tmp_path):
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({"kind": "oracle"}, "judge one has the unknown kind 'oracle'; known: simulated, pixel, replay"),
-        ({}, "judge one has the unknown kind None; known: simulated, pixel, replay"),
+        (
+            {"kind": "oracle"},
+            "judge one has the unknown kind 'oracle'; known: simulated, pixel, replay, hosted, local",
+        ),
+        ({}, "judge one has the unknown kind None; known: simulated, pixel, replay, hosted, local"),
         (
             {"kind": "replay"},
             "judge one replays stored judgments and needs their folder; add it to its entry",
