@@ -38,7 +38,7 @@ own: $(READY) ## judge, train and search in your pictures: make own PICTURES=fol
 	@test -e "$(PICTURES)" || { echo "there is no folder or zip $(PICTURES); check the path" >&2; exit 1; }
 	dvc pull data.dvc
 	dvc repro world
-	python -m ask.run $(OWN) notebooks/01_elicitation.ipynb reports/elicitation.ipynb $(WITH)
+	python -m ask.run $(OWN) notebooks/01_elicitation.ipynb reports/elicitation.ipynb $(WITH) -p panel '[]'
 	python -m ask.run $(OWN) notebooks/02_psd.ipynb reports/psd.ipynb $(WITH) -p targets own \
 		-p verdict expected -p supervision judgments
 	python -m ask.run $(OWN) notebooks/03_training.ipynb reports/training.ipynb $(WITH) -p targets own
@@ -59,7 +59,9 @@ student: $(READY) ## pre-train the miniature student again (half an hour)
 lab: $(READY) ## open the notebooks in JupyterLab
 	python -m jupyterlab notebooks
 
-release: $(READY) ## write the remote that travels with the repository; commit it with the line that is printed
+release: $(READY) ## publish answers and results in the remote that travels with the repository; commit with the line that is printed
+	python -m ask.publish
+	dvc add data
 	dvc status
 	rm -rf .dvc/bundled
 	dvc push -r bundled
