@@ -43,6 +43,7 @@ GRACE = 1.0  # seconds that answers on their way get when a person interrupts
 INPUT_TOKENS = 700  # the upper end of what a pair takes; ASK, Table 15
 METHODS = ("expected", "parsed")
 REQUIRED = ("model", "base_url")
+SECRETS = ("api_key", "key", "authorization", "headers")
 DEFAULTS = {
     "key": "OPENROUTER_API_KEY",
     "method": "expected",
@@ -279,6 +280,11 @@ def settings(
         raise JudgeError(
             f"judge {name} needs input_price and output_price, dollars per million tokens, so that money can be "
             "counted, or `free: true`"
+        )
+    if secret := [key for key in filled["extra"] or {} if key.lower() in SECRETS]:
+        raise JudgeError(
+            f"judge {name} has {secret[0]} in extra, which is stored with every answer; put it into the environment "
+            "and name the variable as key"
         )
     for key, kind in KINDS.items():
         if filled[key] is not None and (not isinstance(filled[key], kind) or isinstance(filled[key], bool)):

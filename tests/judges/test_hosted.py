@@ -286,6 +286,7 @@ def test_the_identity_holds_what_changes_an_answer_and_nothing_else(hosted):
         ({"method": "guess"}, "method must be expected or parsed"),
         ({"free": False}, "needs input_price and output_price"),
         ({"concurrency": "ten"}, "concurrency must be a int"),
+        ({"extra": {"api_key": "sk-1"}}, "has api_key in extra, which is stored with every answer"),
     ],
 )
 def test_a_setting_that_does_not_fit_is_named(hosted, entry, told):
