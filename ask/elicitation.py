@@ -164,6 +164,10 @@ class Elicited:
     identity: dict[str, Any]  # of the judge
     asked: int  # pairs that the judge was asked about now
     reused: int  # pairs whose answers were already stored or published
+    doubtful: int  # requests, over all runs, that may have been paid for although no answer was stored
+
+    def __str__(self) -> str:
+        return f"{self.asked} asked, {self.reused} reused, {self.doubtful} perhaps paid in vain"
 
 
 @dataclass(frozen=True)
@@ -208,7 +212,8 @@ def elicit(
         )
     replies = [answers[pair.first, pair.second] for pair in pairs]
     table = _judgments(pairs, replies, declared=judge.identity.get("method"))
-    return Elicited(table, judge.identity, asked, len(table) - asked)
+    doubtful = Journal(store, judge.identity).doubtful()
+    return Elicited(table, judge.identity, asked, len(table) - asked, doubtful)
 
 
 def _stored(judge: Judge, store: Path, published: Path | None) -> Answers:

@@ -38,10 +38,12 @@ def run_apart(
         running.cancel()
         raise
     finally:
-        asyncio.run_coroutine_threadsafe(_finish(), loop).result(timeout=grace)
+        with suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(_finish(), loop).result(timeout=grace)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        thread.join(timeout=grace)
+        if not thread.is_alive():
+            loop.close()
 
 
 async def _finish() -> None:

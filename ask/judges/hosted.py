@@ -1,20 +1,7 @@
 """A judge behind an endpoint that speaks OpenAI's chat completions: OpenRouter, vLLM, SGLang, a proxy, a vendor.
 
-    model        as the endpoint calls it
-    base_url     without /chat/completions
-    key          the environment variable that holds the key; null: the server wants none
-    method       expected (digit probabilities) or parsed (a written digit); an answer of the other kind is
-                 kept, counted and given no score
-    providers    on OpenRouter: the only ones that may serve
-    extra        more fields of the request, the server's switch against reasoning above all
-    input_price, output_price
-                 dollars per million tokens, for servers that do not say what they took
-    free         true for a server that takes no money, instead of a budget
-    concurrency, attempts, max_wait, timeout
-                 how fast, how stubbornly; they change no answer
-
-What of a request the server accepts is probed once with three pairs, kept in the identity, and never varied
-again. In reading order: `Hosted`, `settings`.
+Its entry in the catalogue is described in ``entry``. What of a request the server accepts is probed once with three
+pairs, kept in the identity, and never varied again.
 """
 
 from collections import Counter
@@ -32,6 +19,7 @@ from ask.judges.asking import Asking, Rules, StoppedError
 from ask.judges.budget import Budget
 from ask.judges.chat import Reading, read, reply
 from ask.judges.encoding import EncodedPictures, Preparation
+from ask.judges.entry import settings
 from ask.judges.outcome import Outcome
 from ask.judges.probe import after_answers, after_refusal
 from ask.judges.request import Shape, provider_pin, request_body
@@ -41,36 +29,6 @@ T = TypeVar("T")
 PROBED = 3  # pairs
 GRACE = 1.0  # seconds that answers on their way get when a person interrupts
 INPUT_TOKENS = 700  # the upper end of what a pair takes; ASK, Table 15
-METHODS = ("expected", "parsed")
-REQUIRED = ("model", "base_url")
-SECRETS = ("api_key", "key", "authorization", "headers")
-DEFAULTS = {
-    "key": "OPENROUTER_API_KEY",
-    "method": "expected",
-    "providers": [],
-    "extra": {},
-    "seed": None,
-    "input_price": None,
-    "output_price": None,
-    "free": False,
-    "concurrency": 10,
-    "attempts": 6,
-    "max_wait": 300.0,
-    "timeout": 120.0,
-    "preparation": {},
-}
-KINDS = {
-    "providers": (list,),
-    "extra": (dict,),
-    "preparation": (dict,),
-    "seed": (int,),
-    "concurrency": (int,),
-    "attempts": (int,),
-    "max_wait": (int, float),
-    "timeout": (int, float),
-    "input_price": (int, float),
-    "output_price": (int, float),
-}
 
 
 class Hosted:
@@ -256,37 +214,3 @@ def _reply(outcome: Outcome, cost: int) -> Reply:
     if outcome.reading is None:
         return Reply({}, "", "", cost=cost, reason=outcome.reason)
     return reply(outcome.reading, outcome.body or {}, cost)
-
-
-def settings(
-    name: str,
-    entry: Mapping[str, Any],
-) -> dict[str, Any]:
-    """A hosted judge's entry with every default filled in.
-
-    Raises:
-        JudgeError: for a setting that is unknown, missing, or of the wrong kind.
-    """
-    told = {key: value for key, value in entry.items() if key != "kind"}
-    if unknown := sorted(set(told) - set(DEFAULTS) - set(REQUIRED)):
-        known = ", ".join([*REQUIRED, *DEFAULTS])
-        raise JudgeError(f"judge {name} has no setting {unknown[0]!r}; a hosted judge knows {known}")
-    if missing := [key for key in REQUIRED if not told.get(key)]:
-        raise JudgeError(f"judge {name} needs {missing[0]} in its entry")
-    filled = DEFAULTS | told
-    if filled["method"] not in METHODS:
-        raise JudgeError(f"judge {name}: method must be expected or parsed, but is {filled['method']!r}")
-    if not filled["free"] and None in (filled["input_price"], filled["output_price"]):
-        raise JudgeError(
-            f"judge {name} needs input_price and output_price, dollars per million tokens, so that money can be "
-            "counted, or `free: true`"
-        )
-    if secret := [key for key in filled["extra"] or {} if key.lower() in SECRETS]:
-        raise JudgeError(
-            f"judge {name} has {secret[0]} in extra, which is stored with every answer; put it into the environment "
-            "and name the variable as key"
-        )
-    for key, kind in KINDS.items():
-        if filled[key] is not None and (not isinstance(filled[key], kind) or isinstance(filled[key], bool)):
-            raise JudgeError(f"judge {name}: {key} must be a {kind[-1].__name__}, but is {filled[key]!r}")
-    return filled

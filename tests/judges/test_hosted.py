@@ -276,19 +276,3 @@ def test_the_identity_holds_what_changes_an_answer_and_nothing_else(hosted):
         identity(url="https://s.example/v1"),
     ]
     assert len({same, *others}) == 1 + len(others)
-
-
-@pytest.mark.parametrize(
-    ("entry", "told"),
-    [
-        ({"modle": "x"}, "has no setting 'modle'; a hosted judge knows model, base_url"),
-        ({"model": ""}, "needs model in its entry"),
-        ({"method": "guess"}, "method must be expected or parsed"),
-        ({"free": False}, "needs input_price and output_price"),
-        ({"concurrency": "ten"}, "concurrency must be a int"),
-        ({"extra": {"api_key": "sk-1"}}, "has api_key in extra, which is stored with every answer"),
-    ],
-)
-def test_a_setting_that_does_not_fit_is_named(hosted, entry, told):
-    with pytest.raises(JudgeError, match=told):
-        hosted("https://r.example/v1", **entry)
