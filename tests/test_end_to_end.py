@@ -12,7 +12,9 @@ from ruamel.yaml import YAML
 from sources import ROOT
 
 pytestmark = pytest.mark.slow
+OTHER = {"kind": "simulated", "noise": 0.35, "order_bias": 0.2, "spread": 0.9, "heaping": 1.2}
 SMALL = {
+    "judges": {"steady": OTHER},  # than the one whose answers are published, so that it has to be asked
     "elicitation": {"groups": 6, "heldout": 32},
     "training": {"steps": 60, "warmup": 5, "anchor_sample": 16},
 }
