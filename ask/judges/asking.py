@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -61,10 +61,11 @@ class Asking(Generic[Question]):
         rules: Rules,
         budget: Budget,
         trouble: Counter[str],
+        pinned: Sequence[str] = (),  # providers; see `judge_response`
     ):
         self.trouble = trouble
         self._post, self._body, self._keep = post, body, keep
-        self._rules, self._budget = rules, budget
+        self._rules, self._budget, self._pinned = rules, budget, pinned
         self._pace = Pace(rules.concurrency)
         self._stop = asyncio.Event()
         self._why: StoppedError | None = None
@@ -150,8 +151,8 @@ class Asking(Generic[Question]):
         except BaseException:
             self._budget.doubt()
             raise
-        now, max_wait = time.time(), self._rules.max_wait
-        outcome = judge_response(received.status, received.headers, received.text, now=now, max_wait=max_wait)
+        limits = {"max_wait": self._rules.max_wait, "pinned": self._pinned}
+        outcome = judge_response(received.status, received.headers, received.text, now=time.time(), **limits)
         spent = self._settle(received, outcome)
         self._last_message = outcome.message or self._last_message
         if received.status in OVERLOADED:

@@ -16,6 +16,7 @@ UNLISTED = -9000.0  # log-probabilities at or below it stand for "not among the 
 ABOVE_ONE = 0.001  # a log-probability above it is none
 MARKERS = str.maketrans({"Ġ": " ", "▁": " ", "Ċ": "\n"})  # white space in the raw tokens of some tokenizers
 REASONING = ("reasoning_content", "reasoning", "thinking")  # fields of a message
+MISMATCH = "provider_mismatch"  # set in a body whose answer is from a provider that was not asked for
 QUOTED = 200  # letters of reasoning that are kept
 
 
@@ -61,6 +62,8 @@ def read(body: Any) -> Reading:
     entries = _entries(choice.get("logprobs"))
     place = _place(entries, text, written.digit)
     digits = {} if place is None else _digits(entries[place][1])
+    if body.get(MISMATCH):
+        return Reading("skip", MISMATCH, **about)
     flags = ("degenerate",) if len(digits) == 1 and max(digits.values()) > 1 - 1e-6 else ()
     return Reading("ok", "ok", "expected" if digits else "parsed", digits, flags=flags, **about)
 
@@ -99,7 +102,9 @@ def trim(body: Mapping[str, Any]) -> dict[str, Any]:
         "error": bool(choice.get("error")),
         "logprobs": _trimmed(_entries(choice.get("logprobs")), text, written.digit),
     }
-    about = {name: body.get(name) for name in ("id", "provider", "model", "system_fingerprint", "usage")}
+    about = {
+        name: body.get(name) for name in ("id", "provider", "model", "system_fingerprint", "usage", MISMATCH)
+    }
     choices = [{name: value for name, value in kept.items() if value}]
     return {"choices": choices} | {name: value for name, value in about.items() if value}
 

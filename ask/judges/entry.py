@@ -5,7 +5,8 @@ base_url     without /chat/completions
 key          the environment variable that holds the key; null: the server wants none
 method       expected (digit probabilities) or parsed (a written digit); an answer of the other kind is
              kept, counted and given no score
-providers    on OpenRouter: the only ones that may serve
+providers    behind OpenRouter, the only ones that may serve; an answer from another is kept, counted and
+             given no score
 extra        more fields of the request, the server's switch against reasoning above all
 input_price, output_price
              dollars per million tokens, for servers that do not say what they took

@@ -144,7 +144,13 @@ class Hosted:
         names = {field.name for field in fields(Rules)}
         told = {name: value for name, value in self._settings.items() if name in names and value is not None}
         self._current = Asking(
-            transport.post, self._body, keep, rules=Rules(**told), budget=self._money, trouble=self.trouble
+            transport.post,
+            self._body,
+            keep,
+            rules=Rules(**told),
+            budget=self._money,
+            trouble=self.trouble,
+            pinned=self._settings["providers"],
         )
         return self._current
 
@@ -156,7 +162,7 @@ class Hosted:
             prompt=self._base["prompt"],
             pictures=(self._pictures.url(pair.first_row), self._pictures.url(pair.second_row)),
             seed=self._settings["seed"],
-            extra=self._settings["extra"] | provider_pin(self._base["host"], self._settings["providers"]),
+            extra=self._settings["extra"] | provider_pin(self._settings["providers"]),
         )
 
     def _run(self, main: Coroutine[Any, Any, T]) -> T:

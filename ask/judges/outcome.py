@@ -11,12 +11,13 @@ An error inside a 2xx answer is judged by its code as if that were the status. I
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any
 
-from ask.judges.chat import Reading, read, trim
+from ask.judges.chat import MISMATCH, Reading, read, trim
+from ask.judges.request import serves
 from ask.judges.waiting import asked_wait, wait
 
 RETRIED = frozenset({408, 409, 425, 429})
@@ -76,6 +77,7 @@ def judge_response(
     *,
     now: float,  # seconds since the epoch
     max_wait: float,  # seconds; a longer wait is no pause any more
+    pinned: Sequence[str] = (),  # the only providers whose answers count; all if none is named
 ) -> Outcome:
     """What to do after a whole answer was received; never raises."""
     body = _parsed(text)
@@ -83,7 +85,7 @@ def judge_response(
         if not isinstance(body, dict):
             return Outcome("retry", "bad_body")
         if not body.get("error"):
-            return _judge_completion(body)
+            return _judge_completion(body, pinned)
         status = _code(body)
         if status is None:
             outcome = Outcome("retry", "upstream_error", message=_message(body))
@@ -122,7 +124,9 @@ def cost(
     return _ceiling((counts[0] - cached) * prices[0] + cached * prices[1] + counts[1] * prices[2])
 
 
-def _judge_completion(body: dict[str, Any]) -> Outcome:
+def _judge_completion(body: dict[str, Any], pinned: Sequence[str]) -> Outcome:
+    if not serves(str(body.get("provider") or ""), pinned):
+        body = body | {MISMATCH: True}
     reading = read(body)
     kept = trim(body) if reading.kind != "retry" else None
     usage = body.get("usage")

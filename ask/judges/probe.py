@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ask.judges import JudgeError
-from ask.judges.chat import Reading
+from ask.judges.chat import MISMATCH, Reading
 from ask.judges.request import Shape
 
 
@@ -59,5 +59,10 @@ def _silent(reading: Reading) -> str:
         return (
             f"the model reasons before it answers ({reading.reason}); switch that off in `extra`, for example "
             "{reasoning: {enabled: false}} on OpenRouter or {chat_template_kwargs: {enable_thinking: false}} on vLLM"
+        )
+    if reading.reason == MISMATCH:
+        return (
+            f"{reading.provider} answered, which is not among `providers`; write there what the endpoint calls it, "
+            "or take an endpoint that keeps to them"
         )
     return f"no answer to the first pairs could be read ({reading.reason}: {reading.text[:80]!r}); look at the prompt"

@@ -4,11 +4,9 @@ What of it a server accepts is found out once, by a probe, and then never varied
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
-
-OPENROUTER = "openrouter.ai"
 
 
 @dataclass(frozen=True)
@@ -58,8 +56,22 @@ def request_body(
     return json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
 
 
-def provider_pin(host: str, providers: list[str]) -> dict[str, Any]:
-    """The field by which OpenRouter is kept to one provider, and to parameters that this one knows."""
-    if not host.startswith(OPENROUTER) or not providers:
+def provider_pin(providers: Sequence[str]) -> dict[str, Any]:
+    """The field by which OpenRouter is kept to some providers, and to parameters that these know."""
+    if not providers:
         return {}
-    return {"provider": {"order": providers, "allow_fallbacks": False, "require_parameters": True}}
+    return {"provider": {"order": list(providers), "allow_fallbacks": False, "require_parameters": True}}
+
+
+def serves(
+    provider: str,  # as an answer names who gave it: "Google", "Together AI"
+    pinned: Sequence[str],  # as a request names them: "google-vertex", "together/fp8"
+) -> bool:
+    """Whether an answer is from where it was asked for; one that names nobody is taken for that."""
+    name = _letters(provider)
+    asked = [_letters(one.partition("/")[0]) for one in pinned]
+    return not name or not asked or any(name.startswith(one) or one.startswith(name) for one in asked)
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))

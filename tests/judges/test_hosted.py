@@ -3,6 +3,7 @@
 import _thread
 import asyncio
 import json
+import signal
 import threading
 import time
 
@@ -140,6 +141,28 @@ def test_an_answer_of_the_other_kind_is_kept_and_counted_but_has_no_score(hosted
     assert judged["score"].isna().sum() == 1
 
 
+def test_an_answer_from_another_provider_than_pinned_is_kept_and_counted_but_has_no_score(
+    hosted, pairs, tmp_path
+):
+    def sometimes(number, body):
+        assert body["provider"]["order"] == ["loop-back"]
+        return honest(number, body) | ({"provider": "Nimbus"} if number == 10 else {})
+
+    with Server(sometimes) as server:
+        judge = hosted(server.url, providers=["loop-back"])
+        judged = scores(judge, pairs, tmp_path).judgments
+        again = scores(hosted(server.url, providers=["loop-back"]), pairs, tmp_path)
+    assert judged["score"].isna().sum() == 1 and judge.trouble == {"provider_mismatch": 1}
+    assert judged.loc[judged["score"].isna(), "provider"].tolist() == ["Nimbus"]
+    assert again.asked == 0 and again.judgments.equals(judged)
+
+
+def test_a_pin_that_nobody_keeps_to_is_noticed_after_three_answers(hosted, pairs, tmp_path):
+    with Server(honest) as server, pytest.raises(JudgeError, match="loopback answered, which is not among"):
+        scores(hosted(server.url, providers=["alibaba"]), pairs, tmp_path)
+    assert len(server.requests) == 3
+
+
 def test_without_a_budget_nothing_is_spent(hosted, pairs, tmp_path):
     paid = {"free": False, "input_price": 0.39, "output_price": 2.34}
     with Server(honest) as server:
@@ -226,6 +249,15 @@ def test_a_refused_pair_is_recorded_and_not_asked_again(hosted, pairs, tmp_path)
     assert first.loc[first["method"] == "none", "reason"].item() != ""
 
 
+@pytest.fixture
+def interruptible():
+    """Interrupts are heeded, also where whoever started the tests had them ignored, as a shell does in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_returns_within_two_seconds_with_everything_saved(hosted, pairs, tmp_path):
     def wait_for_an_hour(number, body):
         return error(429, headers={"Retry-After": "60"}) if number > 12 else honest(number, body)

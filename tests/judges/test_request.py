@@ -1,6 +1,8 @@
 import json
 
-from ask.judges.request import Shape, provider_pin, request_body
+import pytest
+
+from ask.judges.request import Shape, provider_pin, request_body, serves
 
 URLS = ("data:image/png;base64,AAAA", "data:image/png;base64,BBBB")
 
@@ -45,7 +47,22 @@ def test_fewer_alternatives_are_tried_down_to_none():
 
 
 def test_openrouter_is_kept_to_the_provider_that_was_chosen():
-    pin = provider_pin("openrouter.ai/api/v1", ["parasail"])["provider"]
+    pin = provider_pin(["parasail"])["provider"]
     assert pin == {"order": ["parasail"], "allow_fallbacks": False, "require_parameters": True}
-    assert provider_pin("localhost:8000/v1", ["parasail"]) == {}
-    assert provider_pin("openrouter.ai/api/v1", []) == {}
+    assert provider_pin([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("provider", "pinned", "served"),
+    [
+        ("Alibaba", ["alibaba"], True),
+        ("Google", ["google-vertex"], True),
+        ("Google AI Studio", ["google-ai-studio"], True),
+        ("Together AI", ["deepinfra", "together/fp8"], True),
+        ("Nimbus", ["alibaba"], False),
+        ("Nimbus", [], True),
+        ("", ["alibaba"], True),
+    ],
+)
+def test_names_of_providers_are_compared_by_their_letters(provider, pinned, served):
+    assert serves(provider, pinned) == served
