@@ -251,7 +251,7 @@ def test_a_refused_pair_is_recorded_and_not_asked_again(hosted, pairs, tmp_path)
 
 @pytest.fixture
 def interruptible():
-    """Interrupts are heeded, also where whoever started the tests had them ignored, as a shell does in the background."""
+    """Interrupts are heeded, also where the tests were started in the background of a shell, which ignores them."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
