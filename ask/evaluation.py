@@ -1,7 +1,8 @@
 """What a student is measured by: embeddings of whole image sets, and the paper's three numbers on them.
 
-Joins models (ask.clip) and measures (ask.metrics), which know nothing of each other. In reading order: `embed` and
-`embed_texts`, then `retrieval` (mAP, R@1, P@5), `zero_shot` (accuracy per benchmark) and the `Exam` of all three.
+Joins models (ask.clip) and measures (ask.metrics), which know nothing of each other. In reading order: `embed`,
+`embed_rows` and `embed_texts`, then `retrieval` (mAP, R@1, P@5), `zero_shot` (accuracy per benchmark) and the `Exam`
+of all three.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,6 +27,17 @@ def embed(
     device = backbone.model.logit_scale.device
     parts = [image_features(backbone.model, chunk.to(device)).float().cpu() for chunk in pixels.split(batch)]
     return torch.cat(parts)
+
+
+def embed_rows(
+    backbone: Backbone,
+    pixels: Callable[[np.ndarray], Tensor],  # rows (n,) -> (n, 3, h, w)
+    rows: np.ndarray,  # (n,)
+    batch: int = 512,
+) -> Tensor:  # (n, d) on the CPU
+    """Un-normalised features of as many pictures as there may be; only a batch of them is in memory."""
+    chunks = np.array_split(rows, np.arange(batch, len(rows), batch))
+    return torch.cat([embed(backbone, pixels(chunk)) for chunk in chunks])
 
 
 @torch.no_grad()
@@ -112,7 +124,7 @@ class Exam:
             result |= retrieval(features[len(self.heldout) :], labels)
         if self.benchmarks:
             paths = self.manifest["path"].to_numpy()[self.tested]
-            shown = dict(zip(paths, embed(student, pixels(self.tested)), strict=True))
+            shown = dict(zip(paths, embed_rows(student, pixels, self.tested), strict=True))
             accuracy = zero_shot(student, self.benchmarks, shown)
             result["zero_shot"] = float(np.mean(list(accuracy.values())))
             result |= {f"zero_shot_{name.replace(' ', '_')}": value for name, value in accuracy.items()}

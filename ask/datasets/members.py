@@ -4,16 +4,18 @@ Their path is that of the file, then what it calls them: ``test/0.tar/s0000000.w
 else is a picture below a folder, as in ``pictures``.
 """
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 
 from PIL import Image
 
-from ask.datasets.formats import cifar, fer2013, pcam, webdataset
 from ask.datasets.pictures import PictureError, Pictures, check_inside
 
-OPENERS = {".tar": webdataset.opened, ".csv": fer2013.opened, ".h5": pcam.opened, "": cifar.opened}
+# which of the formats opens a file, by its suffix; loaded only where a manifest lists such a member
+OPENERS = {".tar": "webdataset", ".csv": "fer2013", ".h5": "pcam", "": "cifar"}
 KEPT = 4  # files that stay open
 
 
@@ -22,6 +24,7 @@ class Members(Pictures):
 
     def __init__(self, root: Path | str):
         super().__init__(Path(root).resolve())
+        self._lock = threading.Lock()
         self._opened: OrderedDict[Path, Callable[[str], Image.Image]] = OrderedDict()
 
     def load(self, path: str) -> Image.Image:
@@ -53,11 +56,14 @@ class Members(Pictures):
         return self.root / path, ""
 
     def _open(self, file: Path) -> Callable[[str], Image.Image]:
-        if file not in self._opened:
-            if file.suffix not in OPENERS:
-                raise PictureError(f"{file.name} is no file that pictures are read from")
-            self._opened[file] = OPENERS[file.suffix](file)
+        if file.suffix not in OPENERS:
+            raise PictureError(f"{file.name} is no file that pictures are read from")
+        with self._lock:
+            if file not in self._opened:
+                reader = import_module(f"ask.datasets.formats.{OPENERS[file.suffix]}")
+                self._opened[file] = reader.opened(file)
+            self._opened.move_to_end(file)
+            opened = self._opened[file]
             if len(self._opened) > KEPT:
                 self._opened.popitem(last=False)
-        self._opened.move_to_end(file)
-        return self._opened[file]
+        return opened

@@ -9,6 +9,7 @@ transparency is laid over white. In reading order: `open_pictures`, `Pictures`, 
 import hashlib
 import io
 import os
+import threading
 import warnings
 import zipfile
 from collections.abc import Iterable
@@ -115,13 +116,11 @@ def prepare(
     if not data:
         raise PictureError(f"picture {name} is empty; replace the file or take it out of the manifest")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's remarks on odd metadata and on large pictures
-            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-                if image.width * image.height > MAX_PIXELS:  # someone may have lifted Pillow's own limit
-                    raise Image.DecompressionBombError
-                damaged = _decode(image)
-                prepared = _to_rgb(_upright(image))
+        with _QUIET, Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:  # someone may have lifted Pillow's own limit
+                raise Image.DecompressionBombError
+            damaged = _decode(image)
+            prepared = _to_rgb(_upright(image))
     except Image.DecompressionBombError as error:
         raise PictureError(
             f"picture {name} claims more than {MAX_PIXELS} pixels; scale it down or take it out"
@@ -180,6 +179,34 @@ def check_inside(path: str) -> None:
         raise PictureError(
             f"path {path!r} leaves the picture folder; write it relative to the folder, like dogs/one.jpg"
         )
+
+
+class _Quiet:
+    """Silences Pillow's remarks on odd metadata and on large pictures, whichever threads decode at a time.
+
+    `warnings.catch_warnings` alone must not be entered by two threads: the last to leave would keep the filters that
+    the first one set.
+    """
+
+    def __init__(self):
+        self._lock, self._inside = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._caught = warnings.catch_warnings()
+                self._caught.__enter__()
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._caught.__exit__(None, None, None)
+
+
+_QUIET = _Quiet()
 
 
 def _read_file(root: Path, path: str) -> bytes:

@@ -2,6 +2,7 @@ import io
 import json
 import warnings
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -198,3 +199,11 @@ def test_a_pack_with_a_wrong_name_is_not_written(tmp_path, names, told):
     with pytest.raises(PictureError, match=told):
         write_pack(tmp_path / "pack.zip", [(name, b"x") for name in names])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_many_threads_decode_at_a_time_and_leave_the_filters_of_warnings_alone():
+    odd = encoded(plain(size=(64, 64)), "JPEG")[:-2] + b"\0\0 rubbish \xff\xd9"
+    before = list(warnings.filters)
+    with ThreadPoolExecutor(8) as threads:
+        decoded = [*threads.map(lambda n: prepare(odd, f"{n}.jpg").size, range(200))]
+    assert set(decoded) == {(64, 64)} and warnings.filters == before
