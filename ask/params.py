@@ -2,6 +2,7 @@
 
 In reading order: `load` the file, `get` one value of a stated kind, `resolve` what an arm runs with. The file
 is read as YAML 1.2, as DVC reads it; a number in a notation that other readers take for a string is refused.
+``ASK_PARAMS`` may name a second file, a profile's, which holds only what differs.
 """
 
 import os
@@ -42,8 +43,11 @@ _NOUNS = {int: "integer", float: "number", str: "string", bool: "boolean", list:
 
 
 def load() -> dict[str, Any]:
-    """The whole of params.yaml as plain Python values, without any check."""
-    return YAML(typ="safe").load(root() / "params.yaml")
+    """The whole of params.yaml, a profile's laid over it, as plain Python values, without any check."""
+    params: dict[str, Any] = {}
+    for file in _files():
+        params = _over(params, YAML(typ="safe").load(file))
+    return params
 
 
 def get(key: str, kind: type) -> Any:
@@ -103,6 +107,27 @@ def resolve(section: str, arm: str, catalogue: str = "arms", **flat: Any) -> dic
     return {name: _plain(given.get(name, entry.get(name, value))) for name, value in flat.items()}
 
 
+def _files() -> list[Path]:
+    """The files that are read, the later over the earlier."""
+    named = os.environ.get("ASK_PARAMS")
+    files = [root() / "params.yaml", *([root() / named] if named else [])]
+    if missing := [file for file in files if not file.is_file()]:
+        raise ParamError(f"there is no {missing[0]}; correct ASK_PARAMS")
+    return files
+
+
+def _over(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Two mappings as one; what both have is the upper's, and of two mappings again both."""
+    both = {
+        key: _over(below[key], above[key]) for key in below.keys() & above if _are_mappings(below, above, key)
+    }
+    return below | above | both
+
+
+def _are_mappings(below: dict[str, Any], above: dict[str, Any], key: str) -> bool:
+    return isinstance(below[key], dict) and isinstance(above[key], dict)
+
+
 def _is_given(value: Any, default: Any) -> bool:
     """Whether a value was set from outside; a bool bears no mark, so only one unlike the section's counts."""
     return value != default if isinstance(value, bool) else not isinstance(value, _FromParams)
@@ -140,5 +165,5 @@ def _declared(stage: str) -> list[str]:
     for listed in entry.get("do", entry).get("params", []):
         by_file = listed if isinstance(listed, dict) else {"params.yaml": [listed]}
         for file, names in by_file.items():
-            keys += names if (pipeline.parent / file).resolve() == root() / "params.yaml" else []
+            keys += names if (pipeline.parent / file).resolve() in _files() else []
     return [re.sub(r"\\\$\\\{.*?\\\}", "[^.]+", re.escape(key)) for key in keys]

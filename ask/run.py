@@ -1,4 +1,4 @@
-"""Runs a notebook in a batch: python -m ask.run [--workspace DIR] NOTEBOOK OUT [-p KEY JSON]...
+"""Runs a notebook in a batch: python -m ask.run [--workspace DIR] [--params FILE] NOTEBOOK OUT [-p KEY JSON]...
 
 This is papermill with what a pipeline stage needs on top: the project's root as working directory and first
 on the kernel's path, values typed as JSON, names checked against the ``parameters`` cell, an executed
@@ -42,9 +42,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("notebook", help="the notebook, relative to the project's root")
     parser.add_argument("out", help="its executed copy, relative to the workspace")
     parser.add_argument("--workspace", help="folder for results/ and reports/, relative to the root")
+    parser.add_argument(
+        "--params", help="a profile's params.yaml, laid over the root's, relative to the root"
+    )
     parser.add_argument("-p", nargs=2, action="append", default=[], metavar=("KEY", "JSON"), help="a value")
     given = parser.parse_args(argv)
-    _set_environment(given.workspace)
+    _set_environment(given.workspace, given.params)
     started = time.monotonic()
     try:
         execute(given.notebook, given.out, {key: _value(text) for key, text in given.p})
@@ -170,11 +173,13 @@ def _value(text: str) -> Any:
         return text
 
 
-def _set_environment(chosen: str | None) -> None:
+def _set_environment(chosen: str | None, profile: str | None = None) -> None:
     """What the kernel inherits: where the project is, this environment's own python3, slow progress bars."""
     os.environ["ASK_ROOT"] = str(root())
     if chosen is not None:
         os.environ["ASK_WORKSPACE"] = chosen
+    if profile is not None:
+        os.environ["ASK_PARAMS"] = profile
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root()), os.environ.get("PYTHONPATH")]))
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"

@@ -15,7 +15,7 @@ targets: {breed: {rank: 8}, colour: {rank: 2}}
 @pytest.fixture(autouse=True)
 def no_outer_project(monkeypatch):
     """No test inherits the root, workspace or stage of whoever started it."""
-    for name in ("ASK_ROOT", "ASK_WORKSPACE", "ASK_STORE", "DVC_ROOT", "DVC_STAGE"):
+    for name in ("ASK_ROOT", "ASK_WORKSPACE", "ASK_PARAMS", "ASK_STORE", "DVC_ROOT", "DVC_STAGE"):
         monkeypatch.delenv(name, raising=False)
 
 

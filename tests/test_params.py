@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from ask.params import ParamError, get, resolve
+from ask.params import ParamError, get, load, resolve
 
 
 def refusal(call, *args, **named):
@@ -113,3 +113,13 @@ def test_a_profiles_stage_declares_the_roots_params_by_file(project, monkeypatch
     assert get("training.rank", int) == 8
     assert "reads seed," in refusal(get, "seed", int)
     assert "reads other," in refusal(get, "other", int)
+
+
+def test_a_profile_holds_only_what_differs(project, monkeypatch):
+    (project / "profile.yaml").write_text("training: {rank: 32}\narms: {cold: {projected: false}}\nseed: 7\n")
+    monkeypatch.setenv("ASK_PARAMS", "profile.yaml")
+    assert get("training.rank", int) == 32 and get("training.learning_rate", float) == 1.5e-3
+    assert get("seed", int) == 7 and set(load()["arms"]) == {"hot", "flat", "stray", "cold"}
+    monkeypatch.setenv("ASK_PARAMS", "gone.yaml")
+    with pytest.raises(ParamError, match=r"there is no .*gone\.yaml; correct ASK_PARAMS"):
+        load()
