@@ -136,7 +136,7 @@ def breeds(seed: int) -> list[str]:
     wanted = set(range(2, FARTHEST + 1))
     for trial in range(TRIALS):
         chosen = [wnid for group in LABEL_GROUPS for wnid in group]
-        for wnid in sorted(wnids()[DOGS], key=lambda wnid: _lot(f"{trial}/{wnid}", seed)):
+        for wnid in sorted(wnids()[DOGS], key=lambda wnid, trial=trial: _lot(f"{trial}/{wnid}", seed)):
             if len(chosen) == DOMAINS["dogs"].classes:
                 break
             if wnid not in chosen and distances([*chosen, wnid]).max() <= FARTHEST:
@@ -262,6 +262,11 @@ def _deal(
 def _ordered(names: Iterable[str], seed: int) -> list[str]:
     """Names in an order that looks random and depends on each name and the seed alone."""
     return sorted(names, key=lambda name: _lot(name, seed))
+
+
+def in_lots(paths: pd.Series, seed: int) -> pd.Series:
+    """The place of every path in an order that looks random and depends on the seed and its last two parts."""
+    return paths.map(lambda path: _lot(key(path), seed)).rank(method="first") - 1
 
 
 def _lot(name: str, seed: int) -> bytes:
