@@ -16,6 +16,7 @@ from ask.datasets.source import LayoutError, Source, below, locate
 
 NAME = "webdataset"
 SUFFIXES = (".webp", ".png", ".jpg", ".jpeg")
+COPY = "wds_"  # how the folder of a copy is called
 
 
 def read(root: Path, part: str = "test") -> Source:
