@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test own claims student lab release prerequisites
+.PHONY: help reproduce results test own paper claims student lab release prerequisites
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -45,6 +45,27 @@ own: $(READY) ## judge, train and search in your pictures: make own PICTURES=fol
 	python -m ask.run $(OWN) notebooks/04_geometry.ipynb reports/geometry.ipynb $(WITH) -p arms '[]'
 	python -m ask.run $(OWN) notebooks/06_retrieval.ipynb reports/retrieval.ipynb $(WITH) -p arms '[]'
 	@echo "The executed notebooks are in runs/$(NAME)/reports/."
+
+# Every name of a task and judge is in profiles/paper/params.yaml and params.yaml; ASK_DATA is the folder of the datasets.
+PAPER = --params profiles/paper/params.yaml --workspace "profiles/paper/runs/$(TASK)-$(BACKBONE)-$(JUDGE)"
+ASKED = -p task $(TASK) -p judge $(JUDGE)
+BACKBONE := vit-b-16
+JUDGE := qwen35-397b
+BUDGET := 0.0
+paper: $(READY) ## the paper's scale: make paper TASK=dogs-breed BUDGET=dollars [BACKBONE=vit-b-16] [JUDGE=qwen35-397b]
+	@test -n "$(TASK)" || { echo "TASK is missing; say make paper TASK=dogs-breed" >&2; exit 1; }
+	@test -d "$(ASK_DATA)" || { echo "ASK_DATA must name the folder of the datasets; export it" >&2; exit 1; }
+	python -m ask.datasets.paper "$(ASK_DATA)" --out profiles/paper/worlds \
+		$(foreach domain,pets textures flowers,--manifest $(domain)=profiles/paper/manifests/$(domain).csv)
+	ASK_PARAMS=profiles/paper/params.yaml python -m ask.baseline $(BACKBONE) $(TASK)
+	python -m ask.run $(PAPER) notebooks/01_elicitation.ipynb reports/elicitation.ipynb $(ASKED) -p budget $(BUDGET)
+	python -m ask.run $(PAPER) notebooks/02_psd.ipynb reports/psd.ipynb $(ASKED) -p targets $(TASK) \
+		-p verdict expected -p supervision judgments
+	python -m ask.run $(PAPER) notebooks/03_training.ipynb reports/training.ipynb $(ASKED) -p targets $(TASK) \
+		-p backbone $(BACKBONE)
+	python -m ask.run $(PAPER) notebooks/04_geometry.ipynb reports/geometry.ipynb $(ASKED) -p arms '[]'
+	python -m ask.run $(PAPER) notebooks/06_retrieval.ipynb reports/retrieval.ipynb $(ASKED) -p arms '[]'
+	@echo "The executed notebooks are in profiles/paper/runs/."
 
 claims: $(READY) ## measure every claim over three seeds and put the table into README.md
 	dvc pull data.dvc

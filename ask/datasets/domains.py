@@ -2,7 +2,7 @@
 
 The authors' lists are not published with the paper. Ours are drawn by a stated seed from the pools stated here, by
 names alone, and written down as manifests; an author's manifest takes their place by one param. In reading order:
-`DOMAINS`, `draw`, `others` (the non-dog gallery), `placed`, `check_disjoint`, `write_manifest`.
+`DOMAINS`, `draw`, `others` (the non-dog gallery), `birds`, `placed`, `check_disjoint`, `write_manifest`.
 """
 
 import hashlib
@@ -131,6 +131,33 @@ def others(
     return drawn.assign(domain="others")[["path", "label", "split", "index", "domain"]]
 
 
+def birds(
+    source: Source,  # CUB
+    *,
+    seed: int,
+    train: int = 992,
+    heldout: int = 250,
+    species: int | None = None,  # so many species only, the others being kept for evaluation
+) -> pd.DataFrame:  # path, label, split, index, domain
+    """Pictures of CUB's training part, sampled without regard to species (ASK, D.5).
+
+    The paper measures no fidelity here; the held-out pictures are ours, so that the notebooks can.
+
+    Raises:
+        ManifestError: if there are too few pictures.
+    """
+    chosen = _ordered(dict.fromkeys(source.table["label"]), seed)[:species]
+    pool = source.table[(source.table["part"] == "train") & source.table["label"].isin(chosen)]
+    if len(pool) < train + heldout:
+        raise ManifestError(f"birds: {len(pool)} training pictures, {train} and {heldout} held out asked")
+    lots = in_lots(pool["path"], seed)
+    drawn = pool[lots < train + heldout].assign(domain="birds")
+    drawn["split"] = lots[drawn.index].map(lambda lot: "train" if lot < train else "heldout")
+    return drawn.sort_values(["split", "path"], ignore_index=True)[
+        ["path", "label", "split", "index", "domain"]
+    ]
+
+
 def breeds(seed: int) -> list[str]:
     """The wnids of 25 breeds: the label groups, and others so that WordNet distances are 2..8."""
     wanted = set(range(2, FARTHEST + 1))
@@ -194,7 +221,14 @@ def check_disjoint(manifest: pd.DataFrame, pictures: Pictures) -> None:
             )
 
 
-def write_manifest(manifest: pd.DataFrame, path: Path, *, seed: int, domain: Domain | None = None) -> str:
+def write_manifest(
+    manifest: pd.DataFrame,
+    path: Path,
+    *,
+    seed: int,
+    domain: Domain | None = None,  # how it was drawn
+    own: bool = True,  # false for an author's manifest
+) -> str:
     """Writes a manifest once, with how it was drawn beside it; returns its hash.
 
     Raises:
@@ -210,7 +244,8 @@ def write_manifest(manifest: pd.DataFrame, path: Path, *, seed: int, domain: Dom
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8")
     os.replace(partial, path)
-    told = {"own split": True, "seed": seed, "sha256": digest, "drawn": asdict(domain) if domain else None}
+    drawn = asdict(domain) if domain and own else None
+    told = {"own split": own, "seed": seed if own else None, "sha256": digest, "drawn": drawn}
     path.with_suffix(".json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     return digest
 

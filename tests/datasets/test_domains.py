@@ -1,5 +1,6 @@
 """The five domains, drawn from made-up tables of the datasets' shape, and from CoOp's own files where they are."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from sources import ROOT
 
 from ask.datasets.domains import (
     DOMAINS,
     LABEL_GROUPS,
+    birds,
     breeds,
     check_disjoint,
     draw,
@@ -20,7 +23,7 @@ from ask.datasets.domains import (
 )
 from ask.datasets.formats.coop import read_split
 from ask.datasets.formats.imagenet import DOGS, labels, wnids
-from ask.datasets.manifest import ManifestError
+from ask.datasets.manifest import ManifestError, read_manifest
 from ask.datasets.pictures import open_pictures
 from ask.datasets.source import Source
 from ask.datasets.wordnet import distances
@@ -57,10 +60,12 @@ def coop(classes, counts):
 
 
 def published(name):
+    """A dataset as its split file has it, with the labels that our readers give."""
     if not (SPLITS / PUBLISHED[name]).is_file():
         pytest.skip(f"no split files at {SPLITS}")
     table = read_split(SPLITS / PUBLISHED[name]).rename(columns={"name": "label"})
-    table["path"] = table["path"].map(lambda path: path if "/" in path else f"jpg/{path}")
+    folder = {"pets": "images/", "flowers": "jpg/"}.get(name, "")
+    table["path"], table["label"] = folder + table["path"], table["label"].str.replace("_", " ")
     named = dict(zip(table["index"], table["label"], strict=True))
     return Source(name, SPLITS, table, tuple(named[index] for index in range(len(named))))
 
@@ -110,6 +115,17 @@ def test_real_split_files_fill_every_domain(name):
     check(name, draw(name, published(name), seed=0))
 
 
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_manifests_that_are_kept_are_what_their_seed_draws(name):
+    kept = ROOT / "profiles" / "paper" / "manifests" / f"{name}.csv"
+    told = json.loads(kept.with_suffix(".json").read_text())
+    assert hashlib.sha256(kept.read_bytes()).hexdigest() == told["sha256"] and told["own split"]
+    manifest = read_manifest(kept)
+    check(name, manifest)
+    drawn = draw(name, published(name), seed=told["seed"])
+    assert manifest[["path", "label", "split"]].equals(drawn[["path", "label", "split"]])
+
+
 def test_the_same_seed_draws_the_same_wherever_the_files_lie():
     here, there = coop(40, {"train": 60, "test": 25}), coop(40, {"train": 60, "test": 25})
     there.table["path"] = "my/copies/" + there.table["path"]
@@ -147,6 +163,20 @@ def test_the_other_gallery_has_no_canines():
     assert len(drawn) == 200 and drawn["label"].nunique() == 50
     assert not set(drawn["index"]) & {*range(151, 269), 273, 274, 275}
     assert not set(drawn["path"]) & set(draw("dogs", imagenet(), seed=0)["path"])
+
+
+def test_birds_are_sampled_from_the_training_part_whatever_their_species():
+    parts = ("test", "train", "train")
+    rows = [(f"images/{n % 200}/{n}.jpg", f"bird {n % 200}", n % 200, parts[n % 3]) for n in range(6000)]
+    table = pd.DataFrame(rows, columns=["path", "label", "index", "part"])
+    source = Source("cub", Path("data"), table, tuple(f"bird {n}" for n in range(200)))
+    drawn, few = birds(source, seed=0), birds(source, seed=0, species=100)
+    assert drawn["split"].value_counts().to_dict() == {"train": 992, "heldout": 250}
+    assert drawn["label"].nunique() > 190 and few["label"].nunique() == 100
+    assert not drawn["path"].duplicated().any()
+    assert set(drawn["path"]) <= set(table["path"][table["part"] == "train"])
+    with pytest.raises(ManifestError, match=r"birds: \d+ training pictures, 992 and 250 held out asked"):
+        birds(source, seed=0, species=10)
 
 
 def test_the_same_picture_under_two_names_is_found(tmp_path):
