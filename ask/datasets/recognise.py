@@ -22,6 +22,7 @@ COPIES = {
     "wds_imagenet-o": "imagenet_o",
     "wds_imagenet1k": "imagenet",
 }
+PATHS = ("path", "mask")  # columns of a source's table that hold paths
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,6 @@ def _recognise(root: Path, folder: Path) -> Found:
             # What a reader looked for first is not there: some other dataset. Anything else is this one, broken.
             problem = problem or ("" if "looked for" in str(error) else str(error))
             continue
-        moved = source.table.assign(path=start(root, folder) + source.table["path"])
-        return Found(folder, reader, replace(source, root=root, table=moved))
+        moved = {name: start(root, folder) + source.table[name] for name in PATHS if name in source.table}
+        return Found(folder, reader, replace(source, root=root, table=source.table.assign(**moved)))
     return Found(folder, problem=problem)
