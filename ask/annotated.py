@@ -71,9 +71,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         folders = {one.dataset: one.folder for one in recognise(given.root) if one.source}
         sets = query_sets(folders, apart=read_manifest(given.apart) if given.apart else None)
         plain = clip.load_backbone(given.backbone, get(f"backbones.{given.backbone}", dict))
-        encoders = {UNTRAINED: plain}
-        for name, folder in (one.split("=", 1) for one in given.student):
-            encoders[name] = replace(plain, model=load_adapter(plain, folder)[0])
+        encoders = {UNTRAINED: plain} | {
+            name: replace(plain, model=load_adapter(plain, folder)[0])
+            for name, folder in _named(given.student).items()
+        }
         table = compared(measure(sets, encoders, given.cut), seed=get("seed", int))
     except (FileNotFoundError, ValueError) as error:
         print(error, file=sys.stderr)
@@ -95,6 +96,7 @@ def query_sets(
     Raises:
         LayoutError: if none of the four is there, or CUB is complete and has another number of queries than the paper.
     """
+    # Read from their own folders: CUB's attributes are looked for below the source's root.
     sources = {name: read(name, folder) for name, folder in folders.items() if name in ANNOTATED}
     sets: list[QuerySet] = []
     if source := sources.get("cub"):
@@ -124,9 +126,7 @@ def measure(
     sets: Sequence[QuerySet],
     encoders: Mapping[str, clip.Backbone],  # the first is what the others are compared with
     cut: int = CUT,
-) -> dict[
-    str, tuple[QuerySet, pd.DataFrame]
-]:  # criterion -> queries x encoders in [0, 1], with their cluster
+) -> dict[str, tuple[QuerySet, pd.DataFrame]]:  # criterion -> queries x (cluster, encoders in [0, 1])
     """Retrieves by cosine and scores every query that has something to find; a picture is embedded once."""
     found: dict[str, pd.DataFrame] = {}
     for home in {one.source.name: one.source for one in sets}.values():
@@ -165,6 +165,18 @@ def compared(
             rows.append(told | {"encoder": other} | mean)
     order = ["criterion", "encoder", "queries", "paper_queries", "ndcg", "gain", "low", "high"]
     return pd.DataFrame(rows).reindex(columns=order)
+
+
+def _named(students: Sequence[str]) -> dict[str, str]:  # name -> folder
+    named: dict[str, str] = {}
+    for one in students:
+        name, sign, folder = one.partition("=")
+        if not (name and sign and folder) or name == UNTRAINED or name in named:
+            raise ValueError(
+                f"--student takes a name of its own and a folder, wing=path/to/adapter, but is {one!r}"
+            )
+        named[name] = folder
+    return named
 
 
 def _birds(source: Source, apart: pd.DataFrame | None) -> list[QuerySet]:

@@ -16,6 +16,7 @@ from ask.adapter import save_adapter
 from ask.annotated import compared, measure, query_sets
 from ask.clip import Backbone
 from ask.datasets.members import Members
+from ask.datasets.recognise import recognise
 from ask.datasets.source import LayoutError
 from ask.lora import adapt
 
@@ -118,6 +119,24 @@ def test_nothing_annotated_is_one_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("ASK_ROOT", str(ROOT))
     assert annotated.main([str(tmp_path), "miniature"]) == 1
     assert capsys.readouterr().err.startswith("none of cub, pascal3d, cocostuff, ap10k is there")
+
+
+@pytest.mark.parametrize("student", ["adapter", "=adapter", "mine=", "untrained=adapter"])
+def test_a_student_without_a_name_or_folder_is_one_sentence(student, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("ASK_ROOT", str(ROOT))
+    monkeypatch.setattr(annotated.clip, "load_backbone", lambda *_: tiny.backbone())
+    (tmp_path / "birds").symlink_to(FOLDERS["cub"])
+    assert annotated.main([str(tmp_path), "miniature", "--student", student]) == 1
+    assert capsys.readouterr().err == (
+        f"--student takes a name of its own and a folder, wing=path/to/adapter, but is {student!r}\n"
+    )
+
+
+def test_masks_are_found_below_the_folder_of_all_datasets(tmp_path):
+    (tmp_path / "coco").symlink_to(FOLDERS["cocostuff"])
+    (found,) = recognise(tmp_path)
+    assert (found.source.root / found.source.table["mask"][0]).is_file()
+    assert (found.source.root / found.source.table["path"][0]).is_file()
 
 
 def test_the_command_compares_an_adapter_with_its_base(tmp_path, capsys, monkeypatch):
