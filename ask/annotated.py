@@ -16,13 +16,14 @@ import pandas as pd
 
 from ask import clip, metrics
 from ask.adapter import load_adapter
+from ask.compute import best_device
 from ask.datasets.dataset import Dataset
 from ask.datasets.formats import ap10k, cocostuff, cub, pascal3d, read
 from ask.datasets.manifest import read_manifest
 from ask.datasets.members import Members
 from ask.datasets.recognise import recognise
 from ask.datasets.source import LayoutError, Source
-from ask.evaluation import embed_rows
+from ask.embedding import embed_rows
 from ask.kernels import cosine_kernel
 from ask.params import get
 from ask.relevance import Annotated
@@ -70,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         folders = {one.dataset: one.folder for one in recognise(given.root) if one.source}
         sets = query_sets(folders, apart=read_manifest(given.apart) if given.apart else None)
-        plain = clip.load_backbone(given.backbone, get(f"backbones.{given.backbone}", dict))
+        entry = get(f"backbones.{given.backbone}", dict)
+        plain = clip.load_backbone(given.backbone, entry, str(best_device()))
         encoders = {UNTRAINED: plain} | {
             name: replace(plain, model=load_adapter(plain, folder)[0])
             for name, folder in _named(given.student).items()
@@ -134,7 +136,8 @@ def measure(
         rows = np.unique(np.concatenate([one.annotated.rows for one in mine]))
         pictures = _dataset(home)
         for name, encoder in encoders.items():
-            features = embed_rows(encoder, pictures.pixels(rows[:1], encoder.preprocess), rows)
+            place = encoder.model.logit_scale.device
+            features = embed_rows(encoder, pictures.pixels((), encoder.preprocess, place), rows)
             for one in mine:
                 own = features[np.searchsorted(rows, one.annotated.rows)]
                 ranked = metrics.ranking(

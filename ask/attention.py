@@ -16,6 +16,17 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
 TOWERS = ("visual", "text")
 
 
+def project(
+    attention: nn.Module,  # fused, as open_clip makes it, or split
+    x: Tensor,  # (..., width)
+) -> tuple[Tensor, Tensor, Tensor]:  # (..., width) each
+    """Queries, keys and values of self-attention, in either layout."""
+    if isinstance(attention, SplitAttention):
+        return attention.q_proj(x), attention.k_proj(x), attention.v_proj(x)
+    fused = nn.functional.linear(x, attention.in_proj_weight, attention.in_proj_bias)
+    return fused.chunk(3, dim=-1)
+
+
 class UnknownLayoutError(ValueError):
     """A model whose attention is in neither of the two layouts that can be taken apart."""
 

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ask import clip, evaluation
+from ask.compute import best_device
 from ask.datasets.benchmarks import BENCHMARKS
 from ask.datasets.dataset import Dataset, open_dataset
+from ask.embedding import embed_rows
 from ask.params import get
 from ask.published import published
 
@@ -49,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     dataset = open_dataset(pictures, manifest, task=get(f"tasks.{given.task}", dict), seed=get("seed", int))
     try:
         measured = measure(
-            clip.load_backbone(given.backbone, get(f"backbones.{given.backbone}", dict)), dataset
+            clip.load_backbone(given.backbone, get(f"backbones.{given.backbone}", dict), str(best_device())),
+            dataset,
         )
         print(check(PUBLISHED[given.backbone], measured).round(2).to_string())
     except BaselineError as error:
@@ -70,7 +73,8 @@ def measure(backbone: clip.Backbone, dataset: Dataset) -> dict[str, float]:  # b
             f"{dataset.home} has no benchmark that was published; add one of {', '.join(BENCHMARKS)}"
         )
     rows = dataset.find(path for one in known for path in one["paths"])
-    features = evaluation.embed_rows(backbone, dataset.pixels(rows[:1], backbone.preprocess), rows)
+    place = backbone.model.logit_scale.device
+    features = embed_rows(backbone, dataset.pixels((), backbone.preprocess, place), rows)
     shown = dict(zip(dataset.manifest["path"].to_numpy()[rows], features, strict=True))
     return evaluation.zero_shot(backbone, known, shown)
 

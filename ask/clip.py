@@ -1,8 +1,8 @@
 """CLIP backbones: a model with the preprocessing, tokenizer and activation that belong to its weights.
 
-In reading order: `load_backbone` builds one `Backbone`; `image_features`, `tokenize` and `text_features` use
-it; `logits` compares both sides; `frozen_reference` keeps what a student started from. Files of weights are
-the subject of `ask/weights.py`.
+In reading order: `load_backbone` builds one `Backbone`; `tokenize` prepares its texts; `normalized` and `logits`
+compare features; `frozen_reference` keeps what a student started from. Features are made in `ask/towers.py`,
+files of weights are the subject of `ask/weights.py`.
 
 Features are un-normalised: the polynomial kernel needs their length. `normalized` makes cosines of them.
 
@@ -97,45 +97,6 @@ def load_backbone(name: str, entry: Mapping[str, Any] | None = None, device: str
         fingerprint=fingerprint(model),
         weights=str(file or tag or f"random:{seed}"),
     )
-
-
-def image_features(
-    model: nn.Module,
-    pixels: Tensor,  # (n, 3, h, w) preprocessed
-) -> Tensor:  # (n, d)
-    """Image embeddings, not normalised."""
-    return model.encode_image(pixels)
-
-
-def text_features(
-    model: nn.Module,
-    tokens: Tensor,  # (m, L) token ids, anything after the end token
-) -> Tensor:  # (m, d)
-    """Text embeddings, not normalised, computed only up to the end of the longest text.
-
-    This is exact: the tower is causal and pools at the end token, which never sees the padding behind it. A
-    tower that is not causal, or pools elsewhere, is encoded at full length.
-
-    Raises:
-        ValueError: if a text ends beyond the model's context.
-    """
-    tower = getattr(model, "text", model)
-    pooling = getattr(tower, "text_pool_type", getattr(tower, "pool_type", None))
-    mask = getattr(tower, "attn_mask", None)  # (L, L), -inf above the diagonal
-    if mask is None or pooling != "argmax" or getattr(tower, "cls_emb", None) is not None:
-        return model.encode_text(tokens)
-    end = tokens.argmax(dim=-1)  # (m,) the end token has the highest id
-    length = int(end.max()) + 1
-    if length > len(mask):
-        raise ValueError(
-            f"texts must end within {len(mask)} tokens, but one has {length}; make them with `tokenize`"
-        )
-    dtype = tower.transformer.get_cast_dtype()
-    x = tower.token_embedding(tokens[:, :length]).to(dtype) + tower.positional_embedding[:length].to(dtype)
-    x = tower.transformer(x, attn_mask=mask[:length, :length])  # (m, length, width)
-    x = tower.ln_final(x[torch.arange(len(x), device=x.device), end])  # (m, width)
-    projection = tower.text_projection
-    return projection(x) if isinstance(projection, nn.Module) else x if projection is None else x @ projection
 
 
 def normalized(

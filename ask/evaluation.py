@@ -1,13 +1,13 @@
-"""What a student is measured by: embeddings of whole image sets, and the paper's three numbers on them.
+"""What a student is measured by: the paper's three numbers, on embeddings of whole image sets.
 
-Joins models (ask.clip) and measures (ask.metrics), which know nothing of each other. In reading order: `embed`,
-`embed_rows` and `embed_texts`, then `retrieval` (mAP, R@1, P@5), `zero_shot` (accuracy per benchmark) and the `Exam`
-of all three.
+Joins models (ask.embedding) and measures (ask.metrics), which know nothing of each other. In reading order: `retrieval`
+(mAP, R@1, P@5), `zero_shot` (accuracy per benchmark) and the `Exam` of all three, fidelity included.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,56 +15,38 @@ import torch
 from torch import Tensor
 
 from ask import metrics
-from ask.clip import Backbone, image_features, normalized, text_features, tokenize
-from ask.kernels import Link, cosine_kernel, normalized_polynomial_kernel
-
-
-@torch.no_grad()
-def embed(
-    backbone: Backbone, pixels: Tensor, batch: int = 128
-) -> Tensor:  # (n, 3, h, w) -> (n, d) on the CPU
-    """Un-normalised features of preprocessed pictures."""
-    device = backbone.model.logit_scale.device
-    parts = [image_features(backbone.model, chunk.to(device)).float().cpu() for chunk in pixels.split(batch)]
-    return torch.cat(parts)
-
-
-def embed_rows(
-    backbone: Backbone,
-    pixels: Callable[[np.ndarray], Tensor],  # rows (n,) -> (n, 3, h, w)
-    rows: np.ndarray,  # (n,)
-    batch: int = 512,
-) -> Tensor:  # (n, d) on the CPU
-    """Un-normalised features of as many pictures as there may be; only a batch of them is in memory."""
-    chunks = np.array_split(rows, np.arange(batch, len(rows), batch))
-    return torch.cat([embed(backbone, pixels(chunk)) for chunk in chunks])
-
-
-@torch.no_grad()
-def embed_texts(backbone: Backbone, texts: Sequence[str], batch: int = 256) -> Tensor:  # (m, d) on the CPU
-    """Un-normalised features of prompts."""
-    device = backbone.model.logit_scale.device
-    chunks = tokenize(backbone, texts).split(batch)
-    return torch.cat([text_features(backbone.model, chunk.to(device)).float().cpu() for chunk in chunks])
+from ask.clip import Backbone, normalized
+from ask.embedding import embed, embed_rows, embed_texts
+from ask.kernels import Link, normalized_polynomial_kernel
 
 
 def retrieval(
-    features: Tensor, labels: Sequence
-) -> dict[str, float]:  # (n, d), n labels -> map, r_at_1, p_at_5
+    features: Tensor,  # (n, d), on the device that is to compare them
+    labels: Sequence,  # n
+    queries: int = 1024,  # compared at a time; all pairs at once need memory for n² numbers
+) -> dict[str, float]:  # map, r_at_1, p_at_5
     """Class retrieval by cosine, every image a query against all others (ASK, eq. 9).
 
     P@5 is left out where fewer than five others can be retrieved.
     """
-    labels = np.asarray(labels)
-    relevance = labels[:, None] == labels[None, :]
-    ranked = metrics.ranking(cosine_kernel(features).numpy(), relevance)
-    found = {
-        "map": metrics.mean_average_precision(ranked),
-        "r_at_1": float(metrics.recall_at_k(ranked, 1).mean()),
-    }
-    if len(labels) > 5:
-        found["p_at_5"] = float(metrics.precision_at_k(ranked, 5).mean())
-    return found
+    labels, ids = np.unique(labels, return_inverse=True)[1], np.arange(len(features))
+    compared = normalized(features)
+    precisions, firsts, fives = [], [], []
+    for chunk in np.split(ids, range(queries, len(ids), queries)):
+        relevance = labels[chunk, None] == labels[None]
+        if not (relevance.sum(1) > 1).any():  # nothing to find for any of them
+            continue
+        ranked = metrics.ranking(compared[chunk] @ compared.mT, relevance, query_ids=chunk, gallery_ids=ids)
+        precisions.append(metrics.average_precision(ranked))
+        firsts.append(metrics.recall_at_k(ranked, 1))
+        if len(ids) > 5:
+            fives.append(metrics.precision_at_k(ranked, 5))
+    if not precisions:
+        raise metrics.NoInformationError(
+            f"none of {len(ids)} images has another of its class; check the labels"
+        )
+    found = {"map": precisions, "r_at_1": firsts} | ({"p_at_5": fives} if fives else {})
+    return {name: float(np.concatenate(values).mean()) for name, values in found.items()}
 
 
 def zero_shot(
@@ -114,6 +96,7 @@ class Exam:
         self,
         student: Backbone,
         pixels: Callable[[np.ndarray], Tensor],  # rows (n,) -> (n, 3, h, w)
+        kept: Path | None = None,  # see `embed_rows`
     ) -> tuple[dict[str, float], Tensor]:  # flat metrics, (n + q, d) un-normalised features of `rows`
         """Measures a student; accuracies, mAP and the like are fractions, not per cent."""
         features = embed(student, pixels(self.rows))
@@ -124,7 +107,7 @@ class Exam:
             result |= retrieval(features[len(self.heldout) :], labels)
         if self.benchmarks:
             paths = self.manifest["path"].to_numpy()[self.tested]
-            shown = dict(zip(paths, embed_rows(student, pixels, self.tested), strict=True))
+            shown = dict(zip(paths, embed_rows(student, pixels, self.tested, kept=kept), strict=True))
             accuracy = zero_shot(student, self.benchmarks, shown)
             result["zero_shot"] = float(np.mean(list(accuracy.values())))
             result |= {f"zero_shot_{name.replace(' ', '_')}": value for name, value in accuracy.items()}

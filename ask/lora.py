@@ -20,7 +20,7 @@ from peft.tuners.lora import LoraLayer
 from torch import Tensor, nn
 
 from ask.attention import PROJECTIONS, TOWERS, SplitAttention, split_tower
-from ask.clip import image_features, text_features
+from ask.towers import image_features, text_features
 
 ADAPTER = "default"  # peft's own name for the only adapter
 

@@ -26,6 +26,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 Array = np.ndarray | Tensor
+ROWS = 128  # queries that are ranked at a time: their keys fit a processor's cache
 
 
 class NoInformationError(ValueError):
@@ -153,13 +154,13 @@ def ranking(
         NoInformationError: if no query has anything relevant in its gallery.
         ValueError: if shapes or ids do not fit, a similarity is not finite, or a relevance is negative.
     """
-    similarity, relevance = _array(similarity), _array(relevance)
+    similarity, relevance = _tensor(similarity), _tensor(relevance)
     if similarity.ndim != 2 or relevance.shape != similarity.shape:
         raise ValueError(
-            f"similarity and relevance must both be (q, n), but are {similarity.shape} and "
-            f"{relevance.shape}; put both in the order of one list of queries and one gallery"
+            f"similarity and relevance must both be (q, n), but are {tuple(similarity.shape)} and "
+            f"{tuple(relevance.shape)}; put both in the order of one list of queries and one gallery"
         )
-    if not np.isfinite(similarity).all() or not (relevance >= 0).all():
+    if not _are_finite(similarity) or not (relevance.dtype == torch.bool or (relevance >= 0).all()):
         raise ValueError("similarity must be finite and relevance >= 0, but one is not; look for nan")
     q, n = similarity.shape
     if query_ids is None and gallery_ids is None and q == n:
@@ -178,17 +179,64 @@ def ranking(
         )
     # The only column that may be the query itself, since `names` is sorted.
     itself = by_id[np.searchsorted(names, query_ids).clip(max=n - 1)]  # (q,)
-    allowed = np.ones((q, n), bool) if eligible is None else _array(eligible).copy()
-    allowed[np.arange(q), itself] &= _array(gallery_ids)[itself] != query_ids
-    retrieved = np.zeros_like(relevance)
-    for row in range(q):  # a matrix of all positions would take 270 MB at 5,794 images
-        columns = by_id[allowed[row, by_id]]
-        order = columns[np.argsort(-similarity[row, columns].astype(np.float64), kind="stable")]
-        retrieved[row, : order.size] = relevance[row, order]
-    answerable = retrieved.any(1)
+    there = _array(gallery_ids)[itself] == query_ids
+    columns = slice(None) if (by_id == np.arange(n)).all() else torch.from_numpy(by_id)
+    retrieved = []
+    for start in range(0, q, ROWS):
+        rows = slice(start, start + ROWS)
+        allowed = torch.ones_like(relevance[rows], dtype=torch.bool)
+        if eligible is not None:
+            allowed &= _tensor(eligible[rows]).to(allowed.device)
+        allowed[np.flatnonzero(there[rows]), itself[rows][there[rows]]] = False
+        shown = (part[:, columns] for part in (similarity[rows], relevance[rows], allowed))
+        retrieved.append(_retrieved(*shown).cpu().numpy())
+    ranked = np.concatenate(retrieved)
+    answerable = ranked.any(1)
     if not answerable.any():
         raise NoInformationError(f"none of {q} queries has a relevant image in its gallery; check the labels")
-    return Ranking(retrieved[answerable], np.flatnonzero(answerable), int(q - answerable.sum()))
+    queries = np.flatnonzero(answerable)
+    return Ranking(ranked if len(queries) == q else ranked[answerable], queries, q - len(queries))
+
+
+def _tensor(values: Array) -> Tensor:
+    """The same numbers as a tensor, on the device where they are."""
+    return values.detach() if isinstance(values, Tensor) else torch.from_numpy(np.asarray(values))
+
+
+def _are_finite(values: Tensor) -> bool:
+    least, most = values.aminmax() if values.numel() else (torch.zeros(()),) * 2  # nan is both
+    return bool(least.isfinite() and most.isfinite())
+
+
+def _retrieved(
+    similarity: Tensor,  # (q, n) finite, columns by id
+    relevance: Tensor,  # (q, n) likewise
+    allowed: Tensor,  # (q, n) bool, likewise
+) -> Tensor:  # (q, n) relevance by falling similarity, zero in place of what is not allowed
+    """A ranking without an order: each relevant image goes to the place that the number of closer ones tells.
+
+    Sorted numbers are enough for that, and NumPy sorts them twenty times as fast as it finds a stable order.
+    Queries with a relevant image that ties with another get the stable order all the same.
+    """
+    n = similarity.shape[1]
+    gain = relevance.where(allowed, torch.zeros_like(relevance))
+    closeness = similarity.where(allowed, -torch.inf)
+    rising = closeness.sort(1).values if closeness.is_cuda else torch.from_numpy(np.sort(closeness.numpy()))
+    row, column = gain.nonzero(as_tuple=True)
+    count = gain.count_nonzero(1)
+    place = (
+        torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
+    )  # among the row's relevant ones
+    wanted = closeness.new_full((len(gain), int(count.max())), torch.inf)
+    wanted[row, place] = closeness[row, column]
+    closer = n - torch.searchsorted(rising, wanted, right=True)
+    retrieved = torch.zeros_like(gain)
+    retrieved[row, closer[row, place]] = gain[row, column]
+    tied = (n - closer - torch.searchsorted(rising, wanted) > 1).any(1)
+    if tied.any():
+        order = closeness[tied].sort(dim=1, descending=True, stable=True).indices
+        retrieved[tied] = gain[tied].gather(1, order)
+    return retrieved
 
 
 def average_precision(ranked: Ranking) -> np.ndarray:  # (q,) in [0, 1]
@@ -257,6 +305,8 @@ def _first(relevance: np.ndarray, k: int) -> np.ndarray:
 
 
 def _binary(ranked: Ranking) -> np.ndarray:
+    if ranked.relevance.dtype == bool:
+        return ranked.relevance
     relevant = ranked.relevance > 0
     if (graded := ranked.relevance[relevant]).size and graded.min() != graded.max():
         raise ValueError(

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
-from math import cos, pi
+from math import cos, isfinite, pi
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from ask import losses
-from ask.clip import image_features, logits, text_features
+from ask.anchor import Anchor, frozen_anchor
+from ask.clip import logits
+from ask.compute import Compute
 from ask.kernels import Link, normalized_polynomial_kernel
 from ask.lora import trainable_parameters
+from ask.packing import Packed, pack
+from ask.towers import image_features, text_features
 
 OBJECTIVES = ("kernel-mse", "supcon")
 ANCHORS = ("kl", "feature-l2", "none")
@@ -87,6 +91,7 @@ def train(
     link: Link,
     anchor_tokens: Tensor,  # (m, L)
     recipe: Recipe,
+    compute: Compute = Compute(),  # noqa: B008, it is frozen
     labels: np.ndarray | None = None,  # (g, b) class of each image, for SupCon
     checkpoint: Path | None = None,  # where to resume from, and to write to every `keep_every` steps
     keep_every: int = 100,
@@ -107,52 +112,54 @@ def train(
         )
     if recipe.objective == "supcon" and labels is None:
         raise ValueError("SupCon needs class labels, but the groups have none; train on judgments instead")
-    parameters = trainable_parameters(student)
-    optimizer = torch.optim.AdamW(parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay)
-    identity = _identity(recipe, groups, targets, link, anchor_tokens)
-    start, history = _resume(checkpoint, identity, parameters, optimizer)
+    parameters = trainable_parameters(compute.prepared(student))
     device = parameters[0].device
-    targets, anchor_tokens = targets.float().to(device), anchor_tokens.to(device)
-    with torch.no_grad():
-        anchored = text_features(reference, anchor_tokens)  # (m, d), fixed
+    optimizer = torch.optim.AdamW(
+        parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
+    )
+    identity = _identity(recipe, compute.towers(device), groups, targets, link, anchor_tokens)
+    start, history = _resume(checkpoint, identity, parameters, optimizer)
+    targets = targets.to(device, parameters[0].dtype)
+    see, read = (compute.tower(features, device) for features in (image_features, text_features))
 
-    for step in progress(range(start, recipe.steps)):
-        group = _shuffled(len(groups), step, recipe.seed)
-        images = pixels(groups[group]).to(device)
-        features = image_features(student, images)  # (b, d)
-        if recipe.objective == "supcon":
-            align = losses.supcon(features, torch.as_tensor(labels[group]), temperature=SUPCON_TEMPERATURE)
-        else:
-            align = losses.kernel_mse(normalized_polynomial_kernel(features, link), targets[group])
-        anchor = features.new_zeros(())
-        if recipe.anchor != "none" and recipe.anchor_weight > 0:
-            with torch.no_grad():
-                frozen = image_features(reference, images)  # (b, d)
-            if recipe.anchor == "feature-l2":
-                anchor = losses.feature_l2(features, frozen)
+    with compute.matmul():
+        with compute.autocast(device):
+            held = frozen_anchor(reference, pixels, groups, anchor_tokens) if _anchors(recipe) else None
+        for step in progress(range(start, recipe.steps)):
+            group = _shuffled(len(groups), step, recipe.seed)
+            features = see(student, pixels(groups[group]).to(device))  # (b, d)
+            if recipe.objective == "supcon":
+                classes = torch.as_tensor(labels[group], device=device)
+                align = losses.supcon(features, classes, temperature=SUPCON_TEMPERATURE)
             else:
-                drawn = _drawn(len(anchor_tokens), recipe, step)
-                texts = text_features(student, anchor_tokens[drawn])
-                scale = reference.logit_scale.detach()
-                anchor = losses.kl_anchor(
-                    logits(features, texts, scale), logits(frozen, anchored[drawn], scale)
-                )
-        loss = losses.total(align, anchor, weight=recipe.anchor_weight)
-        if not loss.isfinite():
-            raise FloatingPointError(
-                f"the loss is {loss.item()} at step {step}; lower training.learning_rate"
-            )
-        for param_group in optimizer.param_groups:
-            param_group["lr"] = recipe.learning_rate * rate(step, recipe)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        history.append(
-            {"step": step, "align": align.item(), "anchor": anchor.item(), "rate": rate(step, recipe)}
-        )
-        if checkpoint and (step + 1) % keep_every == 0:
-            _keep(checkpoint, identity, parameters, optimizer, history)
+                align = losses.kernel_mse(normalized_polynomial_kernel(features, link), targets[group])
+            anchor = features.new_zeros(())
+            if held and recipe.anchor == "feature-l2":
+                anchor = losses.feature_l2(features, held.of(groups[group]))
+            elif held:
+                drawn, packed = _drawn(held, recipe, step)
+                texts = read(student, held.tokens[drawn], packed)
+                frozen = logits(held.of(groups[group]), held.texts[drawn], held.logit_scale)
+                anchor = losses.kl_anchor(logits(features, texts, held.logit_scale), frozen)
+            loss = losses.total(align, anchor, weight=recipe.anchor_weight)
+            total, aligned, anchored = torch.stack(
+                [loss, align, anchor]
+            ).tolist()  # waits for the device, once
+            if not isfinite(total):
+                raise FloatingPointError(f"the loss is {total} at step {step}; lower training.learning_rate")
+            for param_group in optimizer.param_groups:
+                param_group["lr"] = recipe.learning_rate * rate(step, recipe)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            history.append({"step": step, "align": aligned, "anchor": anchored, "rate": rate(step, recipe)})
+            if checkpoint and (step + 1) % keep_every == 0:
+                _keep(checkpoint, identity, parameters, optimizer, history)
     return history
+
+
+def _anchors(recipe: Recipe) -> bool:
+    return recipe.anchor != "none" and recipe.anchor_weight > 0
 
 
 def _shuffled(g: int, step: int, seed: int) -> int:
@@ -161,16 +168,20 @@ def _shuffled(g: int, step: int, seed: int) -> int:
 
 
 def _drawn(
-    m: int, recipe: Recipe, step: int
-) -> Tensor:  # (min(m, anchor_sample),) indices of the step's prompts
+    held: Anchor, recipe: Recipe, step: int
+) -> tuple[Tensor, Packed]:  # (min(m, anchor_sample),) indices of the step's prompts, and these prompts
+    m, device = len(held.tokens), held.tokens.device
     if recipe.anchor_sample >= m:
-        return torch.arange(m)
+        return torch.arange(m, device=device), held.packed
     rng = np.random.default_rng([recipe.seed, 1, step])
-    return torch.from_numpy(np.sort(rng.choice(m, recipe.anchor_sample, replace=False)))
+    drawn = torch.from_numpy(np.sort(rng.choice(m, recipe.anchor_sample, replace=False)))
+    return drawn.to(device), pack(held.tokens[drawn.to(device)]).to(device)
 
 
-def _identity(recipe: Recipe, groups: np.ndarray, targets: Tensor, link: Link, tokens: Tensor) -> str:
-    told = json.dumps([asdict(recipe), asdict(link)], sort_keys=True).encode()
+def _identity(
+    recipe: Recipe, precision: str, groups: np.ndarray, targets: Tensor, link: Link, tokens: Tensor
+) -> str:
+    told = json.dumps([asdict(recipe), precision, asdict(link)], sort_keys=True).encode()
     arrays = [
         np.ascontiguousarray(a).tobytes() for a in (groups, targets.cpu().numpy(), tokens.cpu().numpy())
     ]

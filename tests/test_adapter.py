@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import save_file
 
 from ask.adapter import WrongBaseError, load_adapter, save_adapter
-from ask.clip import image_features, text_features, tokenize
+from ask.clip import tokenize
 from ask.lora import adapt, base_weights, factors
+from ask.towers import image_features, text_features
 from ask.weights import fingerprint
 
 TOLD = {

@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from ask.attention import SplitAttention, SplitMultiheadAttention, UnknownLayoutError, split_tower
-from ask.clip import image_features, text_features, tokenize
+from ask.clip import tokenize
+from ask.towers import image_features, text_features
 
 CAUSAL = torch.full((5, 5), float("-inf"), dtype=torch.float64).triu(1)
 

@@ -1,7 +1,7 @@
 import json
-from types import SimpleNamespace
 
 import pytest
+import tiny
 import torch
 from PIL import Image
 from sources import ROOT
@@ -76,8 +76,8 @@ def world(tmp_path, monkeypatch):
     )
     monkeypatch.setenv("ASK_ROOT", str(ROOT))
     monkeypatch.setenv("ASK_PARAMS", str(tmp_path / "profile.yaml"))
-    monkeypatch.setattr(baseline.clip, "load_backbone", lambda *_: SimpleNamespace(preprocess=None))
-    monkeypatch.setattr(baseline.evaluation, "embed_rows", lambda _, __, rows: torch.ones(len(rows), 2))
+    monkeypatch.setattr(baseline.clip, "load_backbone", lambda *_: tiny.backbone())
+    monkeypatch.setattr(baseline, "embed_rows", lambda _, __, rows: torch.ones(len(rows), 2))
     return tmp_path
 
 

@@ -10,13 +10,12 @@ from PIL import Image
 from ask.clip import (
     UnknownBackboneError,
     frozen_reference,
-    image_features,
     load_backbone,
     logits,
     normalized,
-    text_features,
     tokenize,
 )
+from ask.towers import image_features
 from ask.weights import ActivationError, save_student
 
 TEXTS = ["a photo of a cat", "a", "a photo of the longest text of them all, by far"]
@@ -153,48 +152,6 @@ def test_a_word_that_a_small_student_never_met_is_refused(tmp_path):
     assert tokenize(student, ["a cat of a photo", "cat"]).shape == (2, 16)
     with pytest.raises(ValueError, match="s has no embedding of 'dog', a part of 'a photo of a dog'"):
         tokenize(student, ["cat", "a photo of a dog"])
-
-
-@pytest.mark.parametrize("changes", [{}, {"custom_text": True}, tiny.OWN, {"quick_gelu": True}])
-def test_short_context_encoding_equals_the_full_one(changes):
-    backbone = tiny.backbone(**changes)
-    tokens = tokenize(backbone, TEXTS)
-    for model, tolerance in ((backbone.model, 1e-6), (backbone.model.double(), 1e-13)):
-        short, full = text_features(model, tokens), model.encode_text(tokens)
-        assert torch.allclose(normalized(short), normalized(full), rtol=0, atol=tolerance)
-        assert torch.allclose(text_features(model, tokens[:, :15]), full, rtol=0, atol=10 * tolerance)
-
-
-def test_short_context_encoding_has_the_full_ones_gradient():
-    backbone = tiny.backbone()
-    model, tokens = backbone.model.double(), tokenize(backbone, TEXTS)
-    grads = []
-    for features in (text_features(model, tokens), model.encode_text(tokens)):
-        grads.append(torch.autograd.grad(features.square().sum(), model.transformer.parameters()))
-    assert all(torch.allclose(*pair, rtol=1e-9, atol=1e-12) for pair in zip(*grads, strict=True))
-
-
-def test_short_context_encoding_really_is_short():
-    backbone = tiny.backbone()
-    widths = []
-    backbone.model.ln_final.register_forward_pre_hook(lambda _, inputs: widths.append(inputs[0].shape))
-    backbone.model.transformer.register_forward_pre_hook(lambda _, inputs: widths.append(inputs[0].shape))
-    text_features(backbone.model, tokenize(backbone, ["a cat", "a"]))
-    assert widths == [(2, 4, 32), (2, 32)]
-
-
-def test_a_tower_that_looks_both_ways_is_encoded_at_full_length():
-    text = tiny.TEXT | {"no_causal_mask": True, "pool_type": "last"}
-    backbone = tiny.backbone(custom_text=True, text_cfg=text)
-    tokens = tokenize(backbone, TEXTS)
-    assert torch.equal(text_features(backbone.model, tokens), backbone.model.encode_text(tokens))
-
-
-def test_tokens_of_another_context_are_refused():
-    backbone = tiny.backbone()
-    tokens = backbone.tokenizer(["cat " * 20], context_length=77)
-    with pytest.raises(ValueError, match="must end within 16 tokens, but one has 22"):
-        text_features(backbone.model, tokens)
 
 
 def test_features_are_not_normalised_and_normalized_ones_are():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ask.attention import SplitAttention, SplitMultiheadAttention
-from ask.clip import image_features, text_features, tokenize
+from ask.clip import tokenize
 from ask.lora import (
     DeadFactorError,
     adapt,
@@ -18,6 +18,7 @@ from ask.lora import (
     merge,
     trainable_parameters,
 )
+from ask.towers import image_features, text_features
 from ask.weights import fingerprint
 
 TEXTS = ["a photo of a cat", "a", "a photo of the longest text of all"]

@@ -18,15 +18,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 
 from ask.datasets.manifest import ManifestError, assign_splits, manifest_from_folders, read_manifest
 from ask.datasets.members import Members
 from ask.datasets.pictures import PictureError, Pictures, open_pictures
+from ask.datasets.pixels import READERS, Pixels
 from ask.paths import need, root, world
 
 DAMAGED = ("stop", "skip")
-READERS = 8  # threads that decode
 
 
 @dataclass(frozen=True)
@@ -58,21 +57,10 @@ class Dataset:
         """Row to hash of its picture."""
         return {row: self.pictures.sha256(self.manifest["path"][row]) for row in rows}
 
-    def pixels(self, rows: np.ndarray, preprocess: Callable) -> Callable[[np.ndarray], Tensor]:
-        """What gives (n, 3, h, w) for any rows; those of ``rows`` are decoded and preprocessed only once."""
-        place = {row: i for i, row in enumerate(rows)}
-
-        def decode(some: Iterable[int]) -> Tensor:
-            paths = self.manifest["path"].to_numpy()[list(some)]
-            with ThreadPoolExecutor(READERS) as threads:
-                return torch.stack([*threads.map(lambda path: preprocess(self.pictures.load(path)), paths)])
-
-        def give(some: Iterable[int]) -> Tensor:
-            some = list(some)
-            return decoded[[place[row] for row in some]] if place.keys() >= set(some) else decode(some)
-
-        decoded = decode(rows)
-        return give
+    def pixels(self, rows: np.ndarray, preprocess: Callable, device: torch.device | str = "cpu") -> Pixels:
+        """What gives (n, 3, h, w) on a device for any rows; ``rows`` are decoded and preprocessed only once."""
+        paths = self.manifest["path"].to_numpy()
+        return Pixels(self.pictures, paths, preprocess, rows=rows, device=device)
 
     def anchor_texts(self) -> list[str]:  # m prompts
         """The text bank over which recognition is anchored.

@@ -42,6 +42,15 @@ class Members(Pictures):
         except (LookupError, OSError, ValueError) as error:
             raise PictureError(f"picture {path} cannot be read ({error}); correct the manifest") from error
 
+    def digest(self, path: str) -> bytes:
+        """sha256 of the file's own bytes; of a member's decoded picture, since it has no bytes of its own.
+
+        Raises:
+            PictureError: if the file cannot be read.
+        """
+        check_inside(path)
+        return bytes.fromhex(self.sha256(path)) if self._split(path)[1] else super().digest(path)
+
     def _split(self, path: str) -> tuple[Path, str]:
         """The file of a path, and what lies in it; empty for a picture that is a file."""
         parts = PurePosixPath(path).parts

@@ -85,6 +85,14 @@ class Pictures:
             self._hashes[path] = picture_hash(self.load(path))
         return self._hashes[path]
 
+    def digest(self, path: str) -> bytes:
+        """sha256 of the file's own bytes: which file it is, found without decoding it.
+
+        Raises:
+            PictureError: if the file cannot be read.
+        """
+        return hashlib.sha256(self._read(path)).digest()
+
     def _read(self, path: str) -> bytes:
         check_inside(path)
         if self._pack is None:
