@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHONPATH :=
 
 .DEFAULT_GOAL := help
-.PHONY: help reproduce results test own paper claims student lab release prerequisites
+.PHONY: help reproduce results test own paper claims bench gpu student lab release prerequisites
 
 help: ## list what can be made
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
@@ -66,6 +66,14 @@ paper: $(READY) ## the paper's scale: make paper TASK=dogs-breed BUDGET=dollars 
 	python -m ask.run $(PAPER) notebooks/04_geometry.ipynb reports/geometry.ipynb $(ASKED) -p arms '[]'
 	python -m ask.run $(PAPER) notebooks/06_retrieval.ipynb reports/retrieval.ipynb $(ASKED) -p arms '[]'
 	@echo "The executed notebooks are in profiles/paper/runs/."
+
+bench: $(READY) ## how much faster than plain ways, and how time grows
+	dvc pull data.dvc
+	python -m benchmarks
+
+gpu: $(READY) ## the GPU tests, then the paper's 3,000 steps on one GPU
+	python -m pytest -m gpu
+	python -m benchmarks.gpu
 
 claims: $(READY) ## measure every claim over three seeds and put the table into README.md
 	dvc pull data.dvc

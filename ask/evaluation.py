@@ -104,7 +104,8 @@ class Exam:
         result = {"fidelity": metrics.fidelity(kernel, self.scores)}
         labels = self.manifest["label"].to_numpy()[self.gallery]
         if len(labels) and (labels != "").all():
-            result |= retrieval(features[len(self.heldout) :], labels)
+            place = student.model.logit_scale.device
+            result |= retrieval(features[len(self.heldout) :].to(place), labels)
         if self.benchmarks:
             paths = self.manifest["path"].to_numpy()[self.tested]
             shown = dict(zip(paths, embed_rows(student, pixels, self.tested, kept=kept), strict=True))

@@ -188,7 +188,9 @@ def ranking(
         if eligible is not None:
             allowed &= _tensor(eligible[rows]).to(allowed.device)
         allowed[np.flatnonzero(there[rows]), itself[rows][there[rows]]] = False
-        shown = (part[:, columns] for part in (similarity[rows], relevance[rows], allowed))
+        shown = (
+            part[:, columns].to(similarity.device) for part in (similarity[rows], relevance[rows], allowed)
+        )
         retrieved.append(_retrieved(*shown).cpu().numpy())
     ranked = np.concatenate(retrieved)
     answerable = ranked.any(1)
@@ -221,7 +223,8 @@ def _retrieved(
     n = similarity.shape[1]
     gain = relevance.where(allowed, torch.zeros_like(relevance))
     closeness = similarity.where(allowed, -torch.inf)
-    rising = closeness.sort(1).values if closeness.is_cuda else torch.from_numpy(np.sort(closeness.numpy()))
+    on_cpu = closeness.device.type == "cpu"
+    rising = torch.from_numpy(np.sort(closeness.numpy())) if on_cpu else closeness.sort(1).values
     row, column = gain.nonzero(as_tuple=True)
     count = gain.count_nonzero(1)
     place = (
