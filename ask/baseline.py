@@ -5,8 +5,10 @@ A wrong activation, preprocessing or order of labels gives numbers that look pla
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pandas as pd
 
@@ -16,6 +18,7 @@ from ask.datasets.benchmarks import BENCHMARKS
 from ask.datasets.dataset import Dataset, open_dataset
 from ask.embedding import embed_rows
 from ask.params import get
+from ask.paths import root
 from ask.published import published
 
 # CLIP_benchmark's accuracies of OpenAI's weights in per cent, LAION-AI/CLIP_benchmark@48de38c benchmark/benchmark.csv.
@@ -46,7 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("backbone", choices=sorted(PUBLISHED), help="of the catalogue in params.yaml")
     parser.add_argument("task", help="of the catalogue; its world has the benchmarks")
+    parser.add_argument("--params", help="a profile's params.yaml, relative to the root")
+    parser.add_argument("--out", type=Path, help="a .json for the comparison, relative to the root")
     given = parser.parse_args(argv)
+    if given.params:
+        os.environ["ASK_PARAMS"] = given.params
     pictures, manifest = get("pictures", str), get("manifest", str)
     dataset = open_dataset(pictures, manifest, task=get(f"tasks.{given.task}", dict), seed=get("seed", int))
     try:
@@ -54,10 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             clip.load_backbone(given.backbone, get(f"backbones.{given.backbone}", dict), str(best_device())),
             dataset,
         )
-        print(check(PUBLISHED[given.backbone], measured).round(2).to_string())
+        table = check(PUBLISHED[given.backbone], measured).round(2)
     except BaselineError as error:
         print(error, file=sys.stderr)
         return 1
+    print(table.to_string())
+    if given.out:
+        file = root() / given.out
+        file.parent.mkdir(parents=True, exist_ok=True)
+        table.to_json(file, orient="index", indent=1)
     return 0
 
 

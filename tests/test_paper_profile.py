@@ -1,8 +1,10 @@
 """The paper's scale is a file of params over the root's: its tasks, prompts and recipe."""
 
 import pytest
+from ruamel.yaml import YAML
 from sources import ROOT
 
+from ask.baseline import PUBLISHED
 from ask.datasets.domains import DOMAINS
 from ask.params import get, load
 
@@ -40,3 +42,20 @@ def test_the_recipe_is_the_papers():
 def test_the_miniatures_own_tasks_are_still_there():
     assert get("tasks.critters-breed", dict)["dataset"] == "miniature"
     assert {"vit-b-32", "vit-b-16", "vit-l-14", "vit-l-14-336"} <= set(load()["backbones"])
+
+
+def test_every_run_names_a_task_a_backbone_and_a_judge_and_what_it_may_cost():
+    for name, run in load()["runs"].items():
+        assert set(run) == {"task", "backbone", "judge", "budget"}, name
+        assert (
+            run["task"] in paper_tasks() and run["backbone"] in PUBLISHED and run["judge"] in load()["judges"]
+        )
+
+
+def test_dvc_reads_the_pipeline_and_every_param_that_it_lists():
+    listed = YAML(typ="safe").load(ROOT / "profiles" / "paper" / "dvc.yaml")["stages"]
+    for stage in listed.values():
+        for entry in stage.get("do", stage).get("params", []):
+            for file, keys in entry.items():
+                known = YAML(typ="safe").load(ROOT / "profiles" / "paper" / file)
+                assert [key for key in keys if "${" not in key and key not in known] == []

@@ -137,7 +137,7 @@ def test_a_stage_depends_on_every_file_that_its_code_imports(folder, stage):
     missing = [path for path in read if not any(path == dep or dep in path.parents for dep in listed)]
     assert sorted(str(path.relative_to(ROOT)) for path in missing) == []
     ours = [dep for dep in listed if dep.is_relative_to(ROOT / "ask") and dep.suffix == ".py"]
-    idle = [dep for dep in ours if dep not in read]
+    idle = [dep for dep in ours if dep not in read and dep.parent.name != "formats"]  # readers go by name
     assert sorted(str(path.relative_to(ROOT)) for path in idle) == [], "listed, but not read"
 
 
@@ -167,8 +167,8 @@ def _module_text(module: str) -> str:
     return (ROOT / (module.replace(".", "/") + ".py")).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("folder", PROFILES, ids=lambda folder: folder.name)
-def test_a_profile_runs_what_the_default_pipeline_runs(folder):
+def test_the_claims_are_measured_on_what_the_default_pipeline_runs():
+    folder = ROOT / "profiles" / "claims"
     chosen = YAML(typ="safe").load(folder / "params.yaml")
     assert sorted(chosen["arms"]) == sorted(PARAMS["arms"])
     assert sorted(chosen["targets"]) == sorted(PARAMS["targets"])
