@@ -62,7 +62,7 @@ def _blocks(
     # Back: activations once more, of adapters the weights too, of attention both factors of both products. Nothing is
     # asked of what lies before the first block's adapters.
     adapters = tokens * 4 * adapter * (blocks - 1) + (tokens * 2 + pooled * 2) * adapter
-    unasked = tokens * 3 * projection
+    unasked = tokens * 3 * (projection + adapter / 2)
     return Work(forward, 2 * forward + attended + adapters - unasked)
 
 
