@@ -146,3 +146,7 @@ def _cause(table: pd.DataFrame, wrong: pd.DataFrame) -> str:
             "all are far off, so look at the preprocessing (size, crop, mean and deviation) and the tokenizer"
         )
     return "most are a little off, so look at the activation: OpenAI's weights need a -quickgelu architecture"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -195,3 +195,19 @@ def _kept_in_git(stage: dict) -> list[str]:
 def test_files_end_their_lines_as_git_checks_them_out(folder, stage):
     # DVC hashes bytes: a file with CRLF has another hash here than in a fresh clone, where Git wrote LF
     assert [path.name for path in imported(source_of(stage)) if b"\r\n" in path.read_bytes()] == []
+
+
+def test_every_module_that_is_run_by_name_runs():
+    texts = [ROOT / "README.md", ROOT / "Makefile", ROOT / "dvc.yaml", *(f / "dvc.yaml" for f in PROFILES)]
+    named = {
+        found
+        for text in texts
+        for found in re.findall(r"python -m ((?:ask|benchmarks)[\w.]*)", text.read_text())
+    }
+    files = [ROOT / (name.replace(".", "/") + ".py") for name in sorted(named)]
+    files = [file if file.is_file() else file.with_suffix("") / "__main__.py" for file in files]
+    assert len(files) > 8
+    silent = [
+        str(file.relative_to(ROOT)) for file in files if '__name__ == "__main__"' not in file.read_text()
+    ]
+    assert silent == [], "does nothing when it is run"
