@@ -1,13 +1,11 @@
 """Training: one group a step, the kernel loss plus an anchor, from frozen CLIP to a steered student.
 
 Read from top to bottom: `Recipe` says how, `rate` the learning rate, `train` the loop of ASK, Algorithm 1. Everything
-random is drawn from (seed, step), so a run that was interrupted continues to the same bits.
+random is drawn from (seed, step), so a run that was interrupted continues to the same bits (`ask.checkpoints`).
 """
 
-import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields
-from hashlib import sha256
+from dataclasses import dataclass, fields
 from math import cos, isfinite, pi
 from pathlib import Path
 
@@ -15,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ask import losses
+from ask import checkpoints, losses
 from ask.anchor import Anchor, frozen_anchor
 from ask.clip import logits
 from ask.compute import Compute
 from ask.kernels import Link, normalized_polynomial_kernel
-from ask.lora import trainable_parameters
+from ask.lora import factors, trainable_parameters
 from ask.packing import Packed, pack
 from ask.towers import image_features, text_features
 
@@ -93,17 +91,19 @@ def train(
     recipe: Recipe,
     compute: Compute = Compute(),  # noqa: B008, it is frozen
     labels: np.ndarray | None = None,  # (g, b) class of each image, for SupCon
-    checkpoint: Path | None = None,  # where to resume from, and to write to every `keep_every` steps
+    checkpoint: Path
+    | None = None,  # where to resume from, and to write to every `keep_every` steps and in the end
     keep_every: int = 100,
     progress: Callable[[Iterable], Iterable] = iter,
 ) -> list[dict[str, float]]:  # one record a step: step, align, anchor, rate
     """Trains the student to match the target kernels; only parameters that require gradients move.
 
     ASK, Algorithm 1: L = L_align + anchor_weight * L_anchor (eq. 8), AdamW, one group a step, groups reshuffled after
-    each pass. Resumes from ``checkpoint`` if that file belongs to the same recipe and data.
+    each pass. Resumes from ``checkpoint`` if that file belongs to the same training, to the same bits.
 
     Raises:
-        ValueError: if SupCon is asked for without labels, or groups and targets do not belong together.
+        ValueError: if SupCon is asked for without labels, groups and targets do not belong together, or the student was
+            trained before.
         FloatingPointError: if the loss is not finite; the step is named.
     """
     if targets.shape != (*groups.shape, groups.shape[1]):
@@ -112,13 +112,27 @@ def train(
         )
     if recipe.objective == "supcon" and labels is None:
         raise ValueError("SupCon needs class labels, but the groups have none; train on judgments instead")
+    given = {
+        "pixels": pixels,
+        "groups": groups,
+        "targets": targets,
+        "link": link,
+        "anchor_tokens": anchor_tokens,
+    }
+    given |= {"recipe": recipe, "compute": compute, "labels": labels}
+    told = checkpoints.identity(student, reference, **given) if checkpoint else ""
     parameters = trainable_parameters(compute.prepared(student))
     device = parameters[0].device
     optimizer = torch.optim.AdamW(
         parameters, lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
     )
-    identity = _identity(recipe, compute.towers(device), groups, targets, link, anchor_tokens)
-    start, history = _resume(checkpoint, identity, parameters, optimizer)
+    start, history = checkpoints.resume(checkpoint, told, parameters, optimizer)
+    if not start and any(
+        factor.any() for name, factor in factors(student).items() if name.endswith("lora_B")
+    ):
+        raise ValueError(
+            "the student must be untrained, but its adapter has moved already; adapt a fresh copy"
+        )
     targets = targets.to(device, parameters[0].dtype)
     see, read = (compute.tower(features, device) for features in (image_features, text_features))
 
@@ -153,8 +167,8 @@ def train(
             loss.backward()
             optimizer.step()
             history.append({"step": step, "align": aligned, "anchor": anchored, "rate": rate(step, recipe)})
-            if checkpoint and (step + 1) % keep_every == 0:
-                _keep(checkpoint, identity, parameters, optimizer, history)
+            if checkpoint and ((step + 1) % keep_every == 0 or step + 1 == recipe.steps):
+                checkpoints.keep(checkpoint, told, parameters, optimizer, history)
     return history
 
 
@@ -176,39 +190,3 @@ def _drawn(
     rng = np.random.default_rng([recipe.seed, 1, step])
     drawn = torch.from_numpy(np.sort(rng.choice(m, recipe.anchor_sample, replace=False)))
     return drawn.to(device), pack(held.tokens[drawn.to(device)]).to(device)
-
-
-def _identity(
-    recipe: Recipe, precision: str, groups: np.ndarray, targets: Tensor, link: Link, tokens: Tensor
-) -> str:
-    told = json.dumps([asdict(recipe), precision, asdict(link)], sort_keys=True).encode()
-    arrays = [
-        np.ascontiguousarray(a).tobytes() for a in (groups, targets.cpu().numpy(), tokens.cpu().numpy())
-    ]
-    return sha256(b"".join([told, *arrays])).hexdigest()
-
-
-def _keep(checkpoint: Path, identity: str, parameters: list, optimizer, history: list) -> None:
-    checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    partial = checkpoint.with_suffix(".partial")
-    state = {
-        "identity": identity,
-        "parameters": parameters,
-        "optimizer": optimizer.state_dict(),
-        "history": history,
-    }
-    torch.save(state, partial)
-    partial.replace(checkpoint)
-
-
-def _resume(checkpoint: Path | None, identity: str, parameters: list, optimizer) -> tuple[int, list]:
-    if checkpoint is None or not checkpoint.is_file():
-        return 0, []
-    kept = torch.load(checkpoint, weights_only=True, map_location=parameters[0].device)
-    if kept["identity"] != identity:
-        return 0, []
-    with torch.no_grad():
-        for parameter, value in zip(parameters, kept["parameters"], strict=True):
-            parameter.copy_(value)
-    optimizer.load_state_dict(kept["optimizer"])
-    return len(kept["history"]), kept["history"]

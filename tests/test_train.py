@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sources import imported
 
-from ask import clip, lora, train
+from ask import checkpoints, clip, lora, train
+from ask.compute import Compute
 from ask.kernels import Link, normalized_polynomial_kernel, target_kernel
 from tests import tiny
 
@@ -90,6 +92,69 @@ def test_a_checkpoint_of_another_recipe_is_not_resumed(tmp_path):
     other = replace(RECIPE, learning_rate=1e-3)
     student = run(other, checkpoint=tmp_path / "state.pt", keep_every=4)[0]
     assert torch.equal(weights(student), weights(run(other)[0]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pixels": lambda rows: 2 * tiny.pixels(12)[rows]},
+        {"groups": GROUPS[::-1].copy()},
+        {"targets": torch.eye(4).expand(3, 4, 4)},
+        {"link": Link(0.05, 0.4)},
+        {"labels": np.zeros((3, 4), int)},
+        {"compute": Compute(precision="bfloat16")},
+    ],
+)
+def test_a_checkpoint_of_other_data_or_arithmetic_is_not_resumed(tmp_path, change):
+    seen = []
+
+    def watched(steps):
+        seen.append(steps)
+        return steps
+
+    for given in ({}, change, {}):
+        run(checkpoint=tmp_path / "state.pt", progress=watched, **given)
+    assert seen == [range(12)] * 3
+    run(checkpoint=tmp_path / "state.pt", progress=watched)
+    assert seen[3:] == [range(12, 12)]
+
+
+@pytest.mark.parametrize(("seed", "rank"), [(1, 4), (0, 2)])
+def test_another_base_or_adapter_is_another_training(seed, rank):
+    def identity(seed, rank):
+        base, pictures = tiny.backbone(seed), tiny.pixels(12)
+        return checkpoints.identity(
+            lora.adapt(clip.frozen_reference(base.model), rank, 8.0, seed=0),
+            base.model,
+            pixels=lambda rows: pictures[rows],
+            groups=GROUPS,
+            targets=torch.eye(4).expand(3, 4, 4),
+            link=LINK,
+            anchor_tokens=clip.tokenize(base, ["a cat"]),
+            recipe=RECIPE,
+        )
+
+    assert identity(0, 4) == identity(0, 4) != identity(seed, rank)
+
+
+def test_a_student_that_was_trained_is_refused():
+    student, reference, _ = run()
+    pictures = tiny.pixels(12)
+    with pytest.raises(ValueError, match="its adapter has moved already; adapt a fresh copy"):
+        train.train(
+            student,
+            reference,
+            pixels=lambda rows: pictures[rows],
+            groups=GROUPS,
+            targets=torch.eye(4).expand(3, 4, 4),
+            link=LINK,
+            anchor_tokens=clip.tokenize(tiny.backbone(), ["a cat"]),
+            recipe=RECIPE,
+        )
+
+
+def test_the_code_of_a_step_is_part_of_what_a_training_is():
+    assert sorted(path.name for path in imported("import ask.train")) == sorted(checkpoints.CODE)
 
 
 def test_only_the_factors_move():
