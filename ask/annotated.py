@@ -21,7 +21,7 @@ from ask.datasets.dataset import Dataset
 from ask.datasets.formats import ap10k, cocostuff, cub, pascal3d, read
 from ask.datasets.manifest import read_manifest
 from ask.datasets.members import Members
-from ask.datasets.recognise import recognise
+from ask.datasets.recognise import by_dataset, recognise
 from ask.datasets.source import LayoutError, Source
 from ask.embedding import embed_rows
 from ask.kernels import cosine_kernel
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="a .json for the means and intervals")
     given = parser.parse_args(argv)
     try:
-        folders = {one.dataset: one.folder for one in recognise(given.root) if one.source}
+        folders = {name: one.folder for name, one in by_dataset(recognise(given.root)).items()}
         sets = query_sets(folders, apart=read_manifest(given.apart) if given.apart else None)
         entry = get(f"backbones.{given.backbone}", dict)
         plain = clip.load_backbone(given.backbone, entry, str(best_device()))

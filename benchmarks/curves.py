@@ -8,6 +8,7 @@ from math import log
 from pathlib import Path
 
 from ask import clip
+from ask.datasets.manifest import read_manifest
 from ask.elicitation import elicit, export
 from ask.embedding import embed_texts
 from ask.evaluation import retrieval
@@ -21,6 +22,7 @@ from benchmarks.retrieving import features_of
 IMAGES = (1_000, 5_000, 20_000, 50_000)
 GROUPS = (10, 93, 300, 1_000)
 PROMPTS = (100, 300, 1_000)
+ROWS = (1_000, 10_000, 50_000)
 JUDGMENTS = (1_000, 10_000, 100_000)
 
 
@@ -66,8 +68,18 @@ def curves(most: int = 100_000) -> list[dict]:
         "text bank of ViT-B/32, prompts", few(PROMPTS), lambda m: partial(embed_texts, base, prompts[:m])
     )
     with tempfile.TemporaryDirectory() as folder:
+        rows += curve(
+            "manifest, rows", few(ROWS), lambda n: partial(read_manifest, _manifest(Path(folder), n))
+        )
         rows += _store(Path(folder), few(JUDGMENTS))
     return rows
+
+
+def _manifest(folder: Path, count: int) -> Path:
+    path = folder / f"{count}.csv"
+    lines = (f"class{row % 100}/{row}.jpg,class {row % 100},train,any\n" for row in range(count))
+    path.write_text("path,label,split,domain\n" + "".join(lines))
+    return path
 
 
 def _store(folder: Path, sizes: Sequence[int]) -> list[dict]:

@@ -19,7 +19,7 @@ from ask.datasets.domains import DOMAINS, birds, check_disjoint, draw, others, p
 from ask.datasets.manifest import ManifestError, read_manifest
 from ask.datasets.members import Members
 from ask.datasets.pictures import PictureError
-from ask.datasets.recognise import Found, copied, recognise
+from ask.datasets.recognise import Found, by_dataset, copied, recognise
 from ask.datasets.source import Source
 
 SHOWN = 48  # classes on a contact sheet
@@ -94,7 +94,7 @@ def write_worlds(
     Raises:
         ManifestError: if a domain cannot be drawn, or two of its pictures are the same.
     """
-    sources = {one.dataset: one.source for one in found if one.source and one.dataset != "webdataset"}
+    sources = {name: one.source for name, one in by_dataset(found).items()}
     benches, shown = _benchmarks(found, seed)
     homes = {name: domain.dataset for name, domain in DOMAINS.items()} | dict.fromkeys(BIRDS, "cub")
     for name, dataset in homes.items():

@@ -1,5 +1,6 @@
 """Which of the paper's datasets lie below a folder: every reader is shown every subfolder."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ COPIES = {
     "wds_imagenet-o": "imagenet_o",
     "wds_imagenet1k": "imagenet",
 }
+ANY = ("webdataset",)  # readers of whatever is laid out like this
 PATHS = ("path", "mask")  # columns of a source's table that hold paths
 
 
@@ -51,6 +53,23 @@ def recognise(root: Path | str) -> list[Found]:
         raise LayoutError(f"there is no folder {root}; give the one that holds the datasets")
     folders = sorted(one for one in root.iterdir() if one.is_dir() and not one.name.startswith(HIDDEN))
     return [_recognise(root, folder) for folder in folders]
+
+
+def by_dataset(found: Sequence[Found]) -> dict[str, Found]:
+    """What is usable, by dataset.
+
+    Raises:
+        LayoutError: if one dataset is in two folders; nothing says which is meant.
+    """
+    chosen: dict[str, Found] = {}
+    for one in found:
+        if not one.source or one.dataset in ANY:
+            continue
+        if one.dataset in chosen:
+            both = f"{chosen[one.dataset].folder.name} and {one.folder.name}"
+            raise LayoutError(f"{one.dataset} must be in one folder, but is in {both}; move one of them away")
+        chosen[one.dataset] = one
+    return chosen
 
 
 def copied(found: Found) -> str:

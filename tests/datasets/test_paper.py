@@ -10,6 +10,7 @@ from PIL import Image
 
 from ask.datasets import paper
 from ask.datasets.dataset import open_dataset
+from ask.datasets.recognise import recognise
 
 FORMATS = Path(__file__).parents[1] / "formats"
 BREEDS, TRAIN, TEST = 37, 50, 20
@@ -96,6 +97,14 @@ def test_an_authors_manifest_takes_the_place_of_ours(datasets, tmp_path, capsys)
     given = ["--manifest", f"pets={tmp_path / 'theirs.csv'}"]
     assert paper.main([str(datasets), "--out", str(tmp_path / "out"), *given]) == 0
     assert "pets: 8 train, 3 benchmarks" in capsys.readouterr().out
+
+
+def test_a_dataset_in_two_folders_is_refused(datasets, tmp_path, capsys):
+    root = shutil.copytree(datasets, tmp_path / "sets")
+    home = next(one.folder for one in recognise(root) if one.dataset == "pets")
+    shutil.copytree(home, root / "zz-pets")
+    assert paper.main([str(root), "--out", str(tmp_path / "worlds")]) == 1
+    assert f"pets must be in one folder, but is in {home.name} and zz-pets; move" in capsys.readouterr().err
 
 
 def test_what_is_missing_is_one_sentence(tmp_path, capsys):
