@@ -4,6 +4,7 @@ Ways are run in turn, so that whatever else the machine does falls on all of the
 reading order: `Seconds`, `Measured`, `interleaved`, `matmul_rate`, `table`, `shown`.
 """
 
+import ctypes
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 import torch
+
+TURN = 0.2  # seconds that a way's turn takes at least
 
 
 class Seconds(float):
@@ -32,21 +35,29 @@ def interleaved(
     repeats: int = 3,
     device: torch.device | str = "cpu",
 ) -> dict[str, Measured]:
-    """Runs every way once to warm up, then all of them in turn."""
+    """Runs every way once to warm up, then all of them in turn; a short one is run many times in its turn."""
     device = torch.device(device)
     taken: dict[str, list[float]] = {name: [] for name in ways}
     memory: dict[str, float | None] = {}
+    often = dict.fromkeys(ways, 1)
     for turn in range(repeats + 1):
         for name, way in ways.items():
-            before = _forget_peak(device)
-            began = time.perf_counter()
-            told = way()
-            if device.type == "cuda":
-                torch.cuda.synchronize(device)
-            seconds = time.perf_counter() - began
+            before = _forget_peak(device) if turn == 1 else None
+            if often[name] > 1:
+                way()  # what ran before may still keep threads and caches busy
+            calls = []
+            for _ in range(often[name]):
+                began = time.perf_counter()
+                told = way()
+                if device.type == "cuda":
+                    torch.cuda.synchronize(device)
+                calls.append(told if isinstance(told, Seconds) else time.perf_counter() - began)
+            seconds = statistics.median(calls)
             if turn:
-                taken[name].append(told if isinstance(told, Seconds) else seconds)
-                memory[name] = _peak_since(before, device)
+                taken[name].append(seconds)
+                memory[name] = _peak_since(before, device) if turn == 1 else memory[name]
+            elif not isinstance(told, Seconds):
+                often[name] = max(1, int(TURN / seconds))
     return {
         name: Measured(
             statistics.median(seconds),
@@ -112,8 +123,9 @@ def _forget_peak(device: torch.device) -> float | None:  # megabytes in use now
         torch.cuda.reset_peak_memory_stats(device)
         return torch.cuda.memory_allocated(device) / 1e6
     try:
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: the high-water mark begins anew
-    except OSError:
+        ctypes.CDLL(None).malloc_trim(0)  # what earlier ways freed goes back to the system
+        Path("/proc/self/clear_refs").write_text("5")  # and the high-water mark begins anew
+    except (AttributeError, OSError, TypeError):  # not Linux
         return None
     return _resident("VmRSS")
 
