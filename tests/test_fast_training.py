@@ -1,5 +1,7 @@
 """The fast loop takes the steps of the plain one: same losses, to the rounding of the numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from ask.compute import Compute
 from ask.kernels import Link
 from benchmarks.plain import plain_steps
 from tests import tiny
+from tests.test_train import RECIPE
 
 LINK = Link(0.05, 0.5)
 GROUPS = np.arange(24).reshape(4, 6)
@@ -18,20 +21,7 @@ TEXTS = [
 
 
 def recipe(steps, learning_rate):
-    return train.Recipe(
-        rank=4,
-        alpha=8.0,
-        steps=steps,
-        learning_rate=learning_rate,
-        weight_decay=1e-4,
-        warmup=5,
-        schedule="cosine",
-        objective="kernel-mse",
-        anchor="kl",
-        anchor_weight=0.2,
-        anchor_sample=1000,
-        seed=0,
-    )
+    return replace(RECIPE, steps=steps, learning_rate=learning_rate, warmup=5, anchor_sample=1000)
 
 
 def both(base, steps, dtype, pictures, groups, compute, learning_rate=1e-4):
