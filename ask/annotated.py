@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ask import clip, metrics
+from ask import clip, metrics, rankings
 from ask.adapter import load_adapter
 from ask.compute import best_device
 from ask.datasets.dataset import Dataset
@@ -140,13 +140,13 @@ def measure(
             features = embed_rows(encoder, pictures.pixels((), encoder.preprocess, place), rows)
             for one in mine:
                 own = features[np.searchsorted(rows, one.annotated.rows)]
-                ranked = metrics.ranking(
+                ranked = rankings.ranking(
                     cosine_kernel(own), one.annotated.relevance, eligible=one.annotated.eligible
                 )
                 table = found.setdefault(
                     one.name, pd.DataFrame({"cluster": one.annotated.clusters[ranked.queries]})
                 )
-                table[name] = metrics.ndcg_at_k(ranked, cut)
+                table[name] = rankings.ndcg_at_k(ranked, cut)
     return {one.name: (one, found[one.name]) for one in sets}
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from ask import metrics
+from ask import metrics, rankings
 from ask.clip import Backbone, normalized
 from ask.embedding import embed, embed_rows, embed_texts
 from ask.kernels import Link, normalized_polynomial_kernel
@@ -36,11 +36,11 @@ def retrieval(
         relevance = labels[chunk, None] == labels[None]
         if not (relevance.sum(1) > 1).any():  # nothing to find for any of them
             continue
-        ranked = metrics.ranking(compared[chunk] @ compared.mT, relevance, query_ids=chunk, gallery_ids=ids)
-        precisions.append(metrics.average_precision(ranked))
-        firsts.append(metrics.recall_at_k(ranked, 1))
+        ranked = rankings.ranking(compared[chunk] @ compared.mT, relevance, query_ids=chunk, gallery_ids=ids)
+        precisions.append(rankings.average_precision(ranked))
+        firsts.append(rankings.recall_at_k(ranked, 1))
         if len(ids) > 5:
-            fives.append(metrics.precision_at_k(ranked, 5))
+            fives.append(rankings.precision_at_k(ranked, 5))
     if not precisions:
         raise metrics.NoInformationError(
             f"none of {len(ids)} images has another of its class; check the labels"

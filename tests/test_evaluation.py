@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from ask import evaluation, metrics
+from ask import evaluation, metrics, rankings
 from ask.clip import normalized
 from ask.embedding import embed_texts
 from ask.kernels import Link, cosine_kernel
@@ -40,8 +40,8 @@ def test_retrieval_in_parts_is_retrieval_at_once():
     labels[:4] = 90 + np.arange(4)  # alone in their classes, a whole part of them
     whole, parts = (evaluation.retrieval(features, labels, queries) for queries in (1024, 3))
     assert parts == pytest.approx(whole)
-    ranked = metrics.ranking(cosine_kernel(features.double()), labels[:, None] == labels[None])
-    assert whole["map"] == pytest.approx(metrics.mean_average_precision(ranked), abs=1e-6)
+    ranked = rankings.ranking(cosine_kernel(features.double()), labels[:, None] == labels[None])
+    assert whole["map"] == pytest.approx(rankings.mean_average_precision(ranked), abs=1e-6)
 
 
 def test_retrieval_without_anything_to_find_says_so():

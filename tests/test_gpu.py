@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ask import clip, lora, metrics, train
+from ask import clip, lora, rankings, train
 from ask.compute import Compute, best_device
 from ask.embedding import embed, embed_texts
 from ask.evaluation import retrieval
@@ -73,7 +73,7 @@ def test_embeddings_are_the_same():
 def test_rankings_are_the_same_and_ties_too():
     similarity = torch.randint(0, 5, (40, 40), generator=torch.Generator().manual_seed(0)).float()
     relevance = np.arange(40)[:, None] % 4 == np.arange(40)[None] % 4
-    there, here = metrics.ranking(similarity.cuda(), relevance), metrics.ranking(similarity, relevance)
+    there, here = rankings.ranking(similarity.cuda(), relevance), rankings.ranking(similarity, relevance)
     assert (there.relevance == here.relevance).all()
     features, labels = torch.randn(60, 8, generator=torch.Generator().manual_seed(1)), np.arange(60) % 5
     assert retrieval(features.cuda(), labels) == pytest.approx(retrieval(features, labels), abs=1e-4)
